@@ -18,10 +18,14 @@
 //! * `calls` times single calls that the profiler interposes.
 //! * `baseline` compares windows without a speedup among experiments with a run that has no others.
 //! * `start` times how long the profiler takes to begin.
+//! * `attach` attaches to programs that run, and compares what it says of them with what it says when it has launched them.
+//! * `go` predicts for programs in Go, launched and attached to.
+//! * `cycles` attaches to servers that other people wrote, again and again, while clients check every answer.
 //! * `limits` runs programs with thousands of threads or libraries, and deep stacks.
 //! * `collect` measures the collector of continuous profiles: cost, loss, accuracy, size, queries, crashes.
 //! * `corners` runs a tiny program for each corner of system calls and signals alone and under each sampler, and compares.
 //! * `faults` lets system calls of the controller and the collector fail, and the power after each of their writes.
+//! * `fleet-worth` simulates fleets, and counts how often the interval of a region's worth across hosts holds the truth.
 //! * `kills` kills processes of trees, or the controller, and looks for what is left over.
 //! * `hostile` lets programs of an ordinary user make the collector remember as much as they can.
 //! * `sanitizers` runs targets that are built with sanitizers.
@@ -38,12 +42,13 @@
 //!
 //! # What it does not do
 //!
-//! It links to no crate of the profiler, so a peer that is installed can be measured the same way. Only `tables`, a part of `collect`
-//! and a part of `faults` are about something inside: they take samples, try tables, write days, and open what a power failure leaves, with our own code.
+//! It links to no crate of the profiler, so a peer that is installed can be measured the same way. Only `tables`, `fleet-worth`, a part of `collect`
+//! and a part of `faults` are about something inside: they take samples, try tables, pool hosts, write days, and open what a power failure leaves, with our own code.
 
 #![forbid(unsafe_code)]
 
 mod answer;
+mod attach;
 mod audit;
 mod baseline;
 mod big;
@@ -53,7 +58,11 @@ mod clocks;
 mod collect;
 mod corners;
 mod coz;
+mod cycles;
 mod faults;
+mod fleet;
+mod fleet_worth;
+mod go;
 mod hostile;
 mod interval;
 mod kills;
@@ -141,12 +150,22 @@ enum What {
     Baseline(baseline::Options),
     /// How long the profiler takes to begin
     Start(start::Options),
+    /// What attaching costs a process, and whether it is told the same as when it is launched
+    Attach(attach::Options),
+    /// Programs in Go, launched and attached to, and what is true of them
+    Go(go::Options),
+    /// Servers that are attached to again and again while clients check their answers
+    Cycles(cycles::Options),
     /// Programs with as much of one thing as there is
     Limits(limits::Options),
     /// The collector of continuous profiles: cost, loss, accuracy, size, queries, crashes
     Collect(collect::Options),
     /// What becomes of controller and collector when a system call or the power fails
     Faults(faults::Options),
+    /// What a fleet costs: sending, room on a server, and answers over a thousand machines
+    Fleet(fleet::Options),
+    /// Whether what a region is worth across a fleet is right, and its interval honest, in simulated fleets
+    FleetWorth(fleet_worth::Options),
     /// Corners of system calls and signals: the same alone and under each sampler?
     Corners(corners::Options),
     /// What is left over when a process of a tree, or the controller, is killed
@@ -186,9 +205,14 @@ fn main() -> Result<()> {
         What::Calls(options) => calls::run(&options, &machine, &whatif()?),
         What::Baseline(options) => baseline::run(&options, &machine, &whatif()?),
         What::Start(options) => start::run(&options, &machine, &whatif()?),
+        What::Attach(options) => attach::run(&options, &machine, &whatif()?),
+        What::Go(options) => go::run(&options, &machine, &whatif()?),
+        What::Cycles(options) => cycles::run(&options, shared.seed, &machine, &whatif()?),
         What::Limits(options) => limits::run(&options, &machine, &whatif()?),
         What::Collect(options) => collect::run(&options, &machine, &whatif()?),
         What::Faults(options) => faults::run(&options, &whatif()?),
+        What::Fleet(options) => fleet::run(&options, &machine, &whatif()?),
+        What::FleetWorth(options) => fleet_worth::run(&options, shared.seed),
         What::Corners(options) => corners::run(&options, &whatif()?),
         What::Kills(options) => kills::run(&options, shared.seed, &whatif()?),
         What::Hostile(options) => hostile::run(&options, &machine, &whatif()?),

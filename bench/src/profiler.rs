@@ -126,6 +126,13 @@ impl Whatif {
         command
     }
 
+    /// The profiler attached to a process, with `options` of `whatif attach`.
+    pub fn attach(&self, options: &[&str], pid: u32) -> Command {
+        let mut command = Command::new(&self.path);
+        command.arg("attach").arg("-o").arg(self.file()).args(options).arg(pid.to_string());
+        command
+    }
+
     fn recording(&self) -> Command {
         let mut command = Command::new(&self.path);
         command.arg("run").arg("-o").arg(self.file()).args(&self.options);

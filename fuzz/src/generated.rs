@@ -24,7 +24,7 @@ pub fn jitdump(bytes: &[u8]) {
     }
     let Ok(mut dump) = JitDump::open(file) else { return };
     let mut map = JitMap::limited(MOST_BYTES);
-    for range in map.extend(&mut dump) {
+    for range in map.extend(&mut dump, u64::MAX) {
         map.containing(range.start);
     }
 }

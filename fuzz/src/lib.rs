@@ -14,9 +14,6 @@ mod databases;
 mod generated;
 mod images;
 // The command has no library, and these files need nothing of it.
-#[allow(dead_code, reason = "what only the command uses")]
-#[path = "../../crates/whatif/src/condition.rs"]
-mod condition;
 #[path = "../../crates/whatif/src/head.rs"]
 mod head;
 mod http;

@@ -1,6 +1,6 @@
 //! What people type, and profiles that are text.
 
-use crate::condition::Condition;
+use profile::condition::Condition;
 use profile::{EstimateOptions, Profile};
 use symbols::{Scope, ScopeOptions};
 

@@ -6,7 +6,7 @@ import { Headline, StatusMark } from "./headline";
 import { Notes } from "./notes";
 import { Pieces } from "./pieces";
 import { Points } from "./points";
-import { Programs } from "./programs";
+import { Times } from "./programs";
 import { Reasons } from "./reasons";
 import type { Source } from "./source";
 import { answer, change, comparison, point, report, status, view } from "./state";
@@ -34,7 +34,7 @@ export function App({ source }: { source: Source | null }) {
         <Headline report={shown} answer={said} />
         <Warnings warnings={shown.warnings.filter((warning) => !isTold(said, warning))} />
         <Pieces key={`${said.kind} ${said.point}`} report={shown} answer={said} point={of} />
-        <Programs programs={shown.programs ?? []} />
+        <Times report={shown} />
         <Reasons causes={said.causes} next={shown.answer?.next ?? []} />
         <Flame report={shown} />
         {of && <Statistics report={shown} point={of} source={source} />}

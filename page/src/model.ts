@@ -22,6 +22,8 @@ export interface Report {
   production?: { since_unix_s: number; until_unix_s: number; hosts: number } | null;
   /** The programs that ran as one, those with most time first; empty for a single one, missing in reports of earlier versions. */
   programs?: ProgramTime[];
+  /** What Go's runtime took of the CPU time; null for programs that are not in Go, missing in reports of earlier versions. */
+  go?: { collector_share: number; runtime_share: number } | null;
   regions: Region[];
   /** Who called whom; null or missing in recordings without. */
   stacks?: Stacks | StacksSummary | null;

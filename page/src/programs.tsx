@@ -1,15 +1,28 @@
-// Time by program, where several ran as one.
+// Time by program, where several ran as one; and that of Go's runtime.
 
 import { duration, share } from "./format";
-import type { ProgramTime } from "./model";
+import type { ProgramTime, Report } from "./model";
 import { printable } from "./printable";
 import { Prose } from "./text";
 
 /** More are only counted. */
 const SHOWN = 20;
 
+export function Times({ report }: { report: Report }) {
+  return (
+    <>
+      <Programs programs={report.programs ?? []} />
+      {report.go && <p class="go">{ofGo(report.go)}</p>}
+    </>
+  );
+}
+
+/** A sentence. */
+const ofGo = (go: NonNullable<Report["go"]>): string =>
+  `Go's garbage collector took ${share(go.collector_share)} of the CPU time, the rest of its runtime ${share(go.runtime_share)}.`;
+
 /** Nothing where there was only one. */
-export function Programs({ programs }: { programs: ProgramTime[] }) {
+function Programs({ programs }: { programs: ProgramTime[] }) {
   if (programs.length === 0) return null;
   const more = programs.length - SHOWN;
   return (

@@ -14,6 +14,7 @@
  *   epoll=1      they wait with epoll_wait; otherwise in the call that reads, for one connection each
  *   edge=1       and are told only once (EPOLLET), so they read until nothing is left
  *   once=1       a connection for each request, which the server accepts
+ *   closes=1     now and then the server starts a process that closes its copy of the listener and ends
  *
  * Answer: in an open loop 0 for both as long as the server has idle time; in a closed loop the work's share of
  * the clients' rounds, less what they wait for each other.
@@ -30,6 +31,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 #include "target.h"
 #include "threads.h"
@@ -37,7 +39,7 @@
 #define MOST 256
 
 static long a, b;
-static int over_what, open_loop, clients, workers, with_epoll, edge, once;
+static int over_what, open_loop, clients, workers, with_epoll, edge, once, closes;
 static double gap, think;
 static int listener, fds[MOST];
 static int port; /* of a unix socket, the number in its name */
@@ -168,6 +170,18 @@ static void *work(void *number)
                 ;
     }
     return NULL;
+}
+
+/* What servers do that start programs, and workers that end. */
+static void close_a_copy(void)
+{
+    const pid_t child = fork();
+    if (child == 0) {
+        close(listener);
+        _exit(0);
+    }
+    while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
+        ;
 }
 
 /* The other process from here on. It is executed and not only forked, so that with --no-follow nothing profiles it. */
@@ -313,6 +327,7 @@ int main(int count, char **values)
     with_epoll = (int)argument("epoll", 0);
     edge = (int)argument("edge", 0);
     once = (int)argument("once", 0);
+    closes = (int)argument("closes", 0);
     gap = argument("gap_ms", 2) / 1e3;
     think = argument("think_ms", 0) / 1e3;
     if (clients < 1 || clients > MOST || workers < 1 || workers > MOST) {
@@ -358,7 +373,10 @@ int main(int count, char **values)
     start("served");
     for (long i = 0; i < workers; i++)
         spawn(work, (void *)i);
-    while (!over())
+    for (int rounds = 0; !over(); rounds++) {
         usleep(20000);
+        if (closes && rounds % 10 == 0)
+            close_a_copy();
+    }
     finish();
 }

@@ -50,6 +50,12 @@ impl ImageKind {
             ImageKind::Unknown => "unknown",
         }
     }
+
+    /// The kind of this name; of a newer one, unknown.
+    #[must_use]
+    pub fn from_name(name: &str) -> ImageKind {
+        ImageKind::ALL.into_iter().find(|kind| kind.name() == name).unwrap_or(ImageKind::Unknown)
+    }
 }
 
 /// A segment, as the catalogue knows it.
@@ -268,7 +274,7 @@ pub(super) fn machine(row: &Row<'_>) -> rusqlite::Result<(MachineId, MachineInfo
 
 pub(super) fn image(row: &Row<'_>) -> rusqlite::Result<CodeImage> {
     let kind: String = row.get("kind")?;
-    let kind = ImageKind::ALL.into_iter().find(|of| of.name() == kind).unwrap_or(ImageKind::Unknown);
+    let kind = ImageKind::from_name(&kind);
     Ok(CodeImage { path: row.get("path")?, build_id: row.get("build_id")?, kind })
 }
 

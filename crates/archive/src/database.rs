@@ -22,6 +22,9 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// How often a query begins again because a segment it was about to read has become part of a larger one.
 const MOST_TRIES: usize = 10;
 
+/// What names of recordings begin with that `whatif agent` has made, in the folder `recordings`.
+pub const OF_AGENT: &str = "agent-";
+
 /// Reads a database, whether or not a writer has it open.
 #[derive(Debug)]
 pub struct Database {
@@ -310,13 +313,14 @@ impl Database {
         Ok(connection)
     }
 
-    /// Causal recordings that are kept with it: `recordings/*.db` in the folder, oldest first.
+    /// Causal recordings that are kept with it: `recordings/*.db` in the folder, oldest first. Not those of the agent, of which a single one says little, and there are many.
     pub fn recordings(&self) -> Vec<PathBuf> {
         let Ok(listed) = fs::read_dir(self.folder.join("recordings")) else { return Vec::new() };
         let mut found: Vec<_> = listed
             .filter_map(Result::ok)
             .map(|entry| entry.path())
             .filter(|path| path.extension().is_some_and(|extension| extension == "db"))
+            .filter(|path| path.file_name().is_some_and(|name| !name.to_string_lossy().starts_with(OF_AGENT)))
             .filter_map(|path| Some((fs::metadata(&path).ok().filter(fs::Metadata::is_file)?, path)))
             .map(|(about, path)| (about.modified().ok(), path))
             .collect();

@@ -14,17 +14,20 @@
 mod answer;
 mod catalogue;
 mod cells;
+mod cgroup;
 mod checksum;
 mod columns;
 mod compaction;
 mod condition;
 mod database;
 mod draft;
+mod environment;
 mod frames;
 mod garbage;
 mod journal;
 mod kept_names;
 mod lock;
+mod machine_key;
 mod merge;
 mod model;
 mod name_table;
@@ -34,19 +37,24 @@ mod part;
 mod query;
 mod rare;
 mod rewrite;
+mod rows;
 mod segment;
 mod steps;
 mod store;
+mod uid;
 mod waits;
 
 pub use answer::{By, Forest, Group, Leaf, Parts, Position, Tree};
 pub use cells::Cell;
+pub use cgroup::cgroup_in;
 pub use compaction::Compaction;
 pub use condition::{About, Condition};
-pub use database::{Database, Selection};
+pub use database::{Database, OF_AGENT, Selection};
+pub use environment::Environment;
 pub use garbage::{Removed, Retention};
 pub use journal::{Entry, EntryKind, Interval, was_killed};
 pub use kept_names::{Kept, KeptNames, KeptSize, LATELY, TableOwner};
+pub use machine_key::machine_key;
 pub use model::{
     Batch, Books, CUT_DEEP, CUT_SHORT, CUT_UNKNOWN, CodeImage, CollectorEpoch, Count, EpochId, EventId,
     ImageId, ImageKind, LIST_GIVEN_UP, LONGEST_LABEL, LONGEST_LABEL_NAME, Label, LabelId, MachineId,
@@ -55,10 +63,12 @@ pub use model::{
 };
 pub use name_table::NameTableWriter;
 pub use names::KnownPositions;
+pub use rows::{Rows, Sampled};
 #[doc(hidden)]
 pub use steps::Watcher;
 pub use storage::UnixSeconds;
 pub use store::{Flushed, Store};
+pub use uid::new_uid;
 pub use waits::{
     OFF_CPU, OFF_CPU_FRAME, STOPPED, WAITS, WAITS_FOR_CPU, WAITS_FOR_DEVICE, WAITS_UNINTERRUPTIBLE, WOKEN_BY,
 };

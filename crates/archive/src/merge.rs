@@ -10,7 +10,10 @@ use super::columns::wrong;
 use super::compaction::UNREADABLE;
 use super::draft::failed;
 use super::rewrite::{Changes, Keys, rewrite, unreadable};
-use super::{Books, Database, EpochId, EventId, KeptNames, MachineId, MachineInfo, Selection, Store, names};
+use super::{
+    Books, Database, EpochId, EventId, KeptNames, MachineId, MachineInfo, Selection, Store, UnixSeconds,
+    names,
+};
 use storage::Error;
 
 impl Store {
@@ -22,6 +25,8 @@ impl Store {
     ///
     /// See [`machine`](Self::machine). What was added before an error stays.
     pub fn merge(&mut self, other: &Database) -> Result<Vec<Error>, Error> {
+        // Before everything else: then all is added of an epoch that had ended. It ends here when that is there, because who reads takes one that has ended for complete.
+        let ends = other.epochs()?.into_iter().filter_map(|epoch| Some((epoch.id, epoch.ended?))).collect();
         let mut missing = BTreeSet::new();
         let (epochs, keys, left_out) = other.again_if_missing(|| {
             // Before the keys: then those are all there that the segments have. Who merges or removes a segment meanwhile
@@ -39,6 +44,7 @@ impl Store {
             Ok((epochs, keys, left_out))
         })?;
         self.merge_books(other, &epochs, &keys)?;
+        self.merge_ends(&ends, &epochs)?;
         self.merge_journal(other, &epochs)?;
         self.merge_symbols(other, &keys)?;
         self.merge_kept_names(other)?;
@@ -78,18 +84,36 @@ impl Store {
                 let here = match here {
                     Some(here) => here,
                     None => {
-                        let about = (&epoch.setting, epoch.name.as_deref(), epoch.started, epoch.ended);
+                        let about = (&epoch.setting, epoch.name.as_deref(), epoch.started, None);
                         catalogue::insert_epoch(to, uid, machine, about)?
                     }
                 };
                 to.execute(
-                    "UPDATE epochs SET flushes = max(flushes, ?), ended_unix_s = coalesce(ended_unix_s, ?),
-                         name = coalesce(name, ?) WHERE id = ?",
-                    params![flushes, epoch.ended.map(|ended| ended.0), epoch.name, here.get()],
+                    "UPDATE epochs SET flushes = max(flushes, ?), name = coalesce(name, ?) WHERE id = ?",
+                    params![flushes, epoch.name, here.get()],
                 )?;
                 keys.insert(epoch.id, here);
             }
             Ok(keys)
+        })
+    }
+
+    /// Ends the epochs that have ended there.
+    fn merge_ends(
+        &mut self,
+        ends: &HashMap<EpochId, UnixSeconds>,
+        epochs: &HashMap<EpochId, EpochId>,
+    ) -> Result<(), Error> {
+        self.write("end merged epochs", |to| {
+            for (there, ended) in ends {
+                if let Some(here) = epochs.get(there) {
+                    to.execute(
+                        "UPDATE epochs SET ended_unix_s = coalesce(ended_unix_s, ?) WHERE id = ?",
+                        [ended.0, here.get()],
+                    )?;
+                }
+            }
+            Ok(())
         })
     }
 

@@ -158,14 +158,14 @@ impl<'a> Query<'a> {
 
 /// A tree that gets the frames of one segment after the other.
 #[derive(Default)]
-struct Growing {
+pub(super) struct Growing {
     frames: Frames,
     sums: Vec<u64>,
 }
 
 impl Growing {
     /// Adds the frames of a segment that samples fell into, or into what they call; returns where each of its frames is.
-    fn add<'l>(
+    pub(super) fn add<'l>(
         &mut self,
         stacks: &super::segment::Stacks,
         leaves: impl Iterator<Item = &'l Vec<(u32, u64)>>,
@@ -191,7 +191,7 @@ impl Growing {
         map
     }
 
-    fn finish(self) -> Tree {
+    pub(super) fn finish(self) -> Tree {
         let (parents, places, positions) = self.frames.into_columns();
         Tree { positions: positions.iter().collect(), parents, places, counts: self.sums }
     }

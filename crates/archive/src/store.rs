@@ -170,7 +170,7 @@ impl Store {
         name: Option<&str>,
         at: UnixSeconds,
     ) -> Result<EpochId, Error> {
-        let uid = format!("{:032x}", fastrand::u128(..));
+        let uid = new_uid();
         self.write("begin an epoch", |to| {
             to.execute(
                 "UPDATE epochs SET ended_unix_s = max(started_unix_s, coalesce(

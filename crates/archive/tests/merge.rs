@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use crate::expected::{batch, setting};
 use archive::{
@@ -124,6 +125,39 @@ fn merged_databases_have_the_samples_of_both() {
     // A database has nothing to add to itself.
     all.merge(&Database::open(c).unwrap()).unwrap();
     assert_eq!(named(c), sum);
+}
+
+#[test]
+fn an_epoch_ends_when_all_of_it_is_there() {
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let [a, b] = [folders[0].path(), folders[1].path()];
+    let mut first = filled(a, "a", 0..40, 1);
+    let from = Database::open(a).unwrap();
+    first.end_epoch(from.epochs().unwrap()[0].id, UnixSeconds(START + 41 * 60)).unwrap();
+    let (stacks, books) = (named(a), from.all_books().unwrap().len());
+    // What a reader sees at each step.
+    let seen: Arc<Mutex<Vec<(bool, usize)>>> = Arc::default();
+    let (to, of) = (b.to_owned(), Arc::clone(&seen));
+    let watcher = move |_: &'static str| {
+        let reader = Database::open(&to).unwrap();
+        if let [epoch] = &reader.epochs().unwrap()[..] {
+            let (mut seen, now) =
+                (of.lock().unwrap(), (epoch.ended.is_some(), reader.all_books().unwrap().len()));
+            // All stacks are compared where the end is seen for the first time, because that takes long.
+            if now.0 && !seen.iter().any(|(ended, _)| *ended) {
+                assert_eq!((named(&to), now.1), (stacks.clone(), books));
+            }
+            if seen.last() != Some(&now) {
+                seen.push(now);
+            }
+        }
+        Ok(())
+    };
+    Store::open(b).unwrap();
+    Store::watched(b, Box::new(watcher)).unwrap().merge(&from).unwrap();
+    let seen = seen.lock().unwrap();
+    assert!(seen.contains(&(false, 0)) && seen.iter().any(|(ended, books)| !ended && *books > 0), "{seen:?}");
+    assert_eq!(Database::open(b).unwrap().epochs().unwrap()[0].ended, Some(UnixSeconds(START + 41 * 60)));
 }
 
 #[test]

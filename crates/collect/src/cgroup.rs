@@ -1,34 +1,6 @@
-//! Cgroups: cgroups(7), proc_pid_cgroup(5).
+//! Cgroups of processes.
 
-/// Bytes of a path that are kept.
-const LONGEST: usize = 1024;
-
-/// The cgroup of a process, from its root: that of the second version, or else the longest of the first.
+/// The cgroup of a process, from its root.
 pub fn cgroup(pid: u32) -> Option<String> {
-    Some(parse_cgroup(&std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?))
-}
-
-fn parse_cgroup(text: &str) -> String {
-    let paths = || text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
-    let second = text.lines().find_map(|line| line.strip_prefix("0::"));
-    let path = second.filter(|path| *path != "/").or_else(|| paths().max_by_key(|path| path.len()));
-    let path = path.filter(|path| *path != "/").unwrap_or("");
-    path[..path.floor_char_boundary(LONGEST)].to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cgroups_of_both_versions() {
-        for (text, path) in [
-            ("0::/user.slice/session-1.scope\n", "/user.slice/session-1.scope"),
-            ("0::/\n", ""),
-            ("12:cpu,cpuacct:/docker/abc\n1:name=systemd:/docker/abc\n0::/\n", "/docker/abc"),
-            ("", ""),
-        ] {
-            assert_eq!(parse_cgroup(text), path, "{text}");
-        }
-    }
+    Some(archive::cgroup_in(&std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?))
 }

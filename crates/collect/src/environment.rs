@@ -1,29 +1,11 @@
-//! What the user of a process calls it: labels in its environment, `WHATIF_LABELS=shard=3,tenant=a`.
-//!
-//! Any user can write there what it likes: what is too long, too much, or cannot be typed is refused.
+//! The labels of a process, in its environment.
 
-use archive::{is_label_name, is_label_value};
-use std::collections::BTreeMap;
+use archive::Environment;
 use std::fs::File;
 use std::io::{self, Read as _};
 
-/// The variable.
-const VARIABLE: &[u8] = b"WHATIF_LABELS=";
 /// So much of an environment is looked at, in bytes.
 const LONGEST: u64 = 1 << 17;
-/// The longest value of the variable, in bytes.
-const LONGEST_VALUE: usize = 1024;
-/// Labels of one process.
-const MOST: usize = 8;
-
-/// What is in an environment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Environment {
-    /// By name.
-    pub labels: BTreeMap<String, String>,
-    /// How many were refused.
-    pub refused: u64,
-}
 
 /// That of a process as it was when it last executed a program. It reads the memory of the process, which may hold it up for ever: see
 /// [`Errands`](crate::errands::Errands).
@@ -38,28 +20,7 @@ pub fn environment(pid: u32) -> io::Result<Environment> {
         let end = bytes.iter().rposition(|byte| *byte == 0).unwrap_or(0);
         bytes.truncate(end);
     }
-    Ok(parse(&bytes))
-}
-
-fn parse(bytes: &[u8]) -> Environment {
-    let mut found = Environment::default();
-    let variable = bytes.split(|byte| *byte == 0).find_map(|one| one.strip_prefix(VARIABLE));
-    let text = match variable.map(std::str::from_utf8) {
-        None | Some(Ok("")) => return found,
-        Some(Ok(text)) if text.len() <= LONGEST_VALUE => text,
-        Some(_) => return Environment { refused: 1, ..found },
-    };
-    for label in text.split(',').map(str::trim).filter(|label| !label.is_empty()) {
-        match label.split_once('=') {
-            Some((name, value))
-                if is_label_name(name) && is_label_value(value) && found.labels.len() < MOST =>
-            {
-                found.labels.insert(name.to_owned(), value.to_owned());
-            }
-            _ => found.refused += 1,
-        }
-    }
-    found
+    Ok(Environment::of(&bytes))
 }
 
 #[cfg(test)]
@@ -67,40 +28,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_read_and_what_is_hostile_is_refused() {
-        let many: String = (0..20).map(|number| format!("l{number}=v,")).collect();
-        let long = format!("a={}", "x".repeat(129));
-        let huge = "a=b,".repeat(1000);
-        for (value, labels, refused) in [
-            ("shard=3", vec![("shard", "3")], 0),
-            ("shard=3, tenant=a=b ,", vec![("shard", "3"), ("tenant", "a=b")], 0),
-            ("", vec![], 0),
-            ("shard", vec![], 1),
-            ("=3,Shard=3,sh ard=3,a=", vec![], 4),
-            ("a=\u{1b}[2J,b=\n,c=\u{202e},d=ü", vec![("d", "ü")], 3),
-            (&long, vec![], 1),
-            (&huge, vec![], 1),
-        ] {
-            let environment = format!("PATH=/bin\0WHATIF_LABELS={value}\0HOME=/\0");
-            let found = parse(environment.as_bytes());
-            let expected = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-            assert_eq!(found, Environment { labels: expected, refused }, "{value}");
-        }
-        let found = parse(format!("WHATIF_LABELS={many}").as_bytes());
-        assert_eq!((found.labels.len(), found.refused), (MOST, 12));
-        assert_eq!(parse(b"WHATIF_LABELS=a=\xff\xfe").refused, 1);
-        assert_eq!(parse(b"MY_WHATIF_LABELS=a=b\0X=WHATIF_LABELS=a=b"), Environment::default());
-        // The first one counts, as for getenv.
-        assert_eq!(parse(b"WHATIF_LABELS=a=1\0WHATIF_LABELS=a=2").labels["a"], "1");
-    }
-
-    #[test]
     fn of_an_endless_environment_only_the_beginning_is_looked_at() {
         let mut bytes = b"WHATIF_LABELS=a=1\0".to_vec();
         bytes.resize(1 << 21, b'x');
-        assert_eq!(parse(&bytes).labels.len(), 1);
+        assert_eq!(Environment::of(&bytes).labels.len(), 1);
         // Of this process there is none.
-        assert_eq!(environment(std::process::id()).unwrap().labels, BTreeMap::new());
+        assert_eq!(environment(std::process::id()).unwrap().labels, Default::default());
         assert!(environment(u32::MAX).is_err());
     }
 }

@@ -18,6 +18,8 @@ const LOOKUPS: usize = 256;
 const LONG: u64 = 10;
 /// Sets of labels of one user that are remembered, so that they count once.
 const MOST_SETS: usize = 256;
+/// Processes whose environments are tried again, of those that could not be read.
+const MOST_UNLABELLED: usize = 4096;
 
 type UserLabels = BTreeMap<String, String>;
 
@@ -29,6 +31,8 @@ pub struct Particulars {
     /// Have, and at which call they have lived long; of those that are there several times the last counts.
     young: VecDeque<(u64, u32)>,
     last: HashMap<u32, u64>,
+    /// Whose environments could not be read when they had lived for a second, each with its user, and the call at which it is tried again.
+    unlabelled: HashMap<u32, (u32, u64)>,
     calls: u64,
     /// Whether command lines are asked for.
     pub with_commands: bool,
@@ -49,7 +53,7 @@ pub struct Lapses {
     pub unnumbered: u64,
     /// Labels of users that were refused: they cannot be typed, or are too many or too long.
     pub refused_labels: u64,
-    /// Processes whose environments could not be read in time.
+    /// How often the environment of a process could not be read in time; it is tried again.
     pub unread: u64,
 }
 
@@ -92,6 +96,7 @@ impl Default for Particulars {
             fresh: HashSet::new(),
             young: VecDeque::new(),
             last: HashMap::new(),
+            unlabelled: HashMap::new(),
             calls: 0,
             with_commands: false,
             errands: Errands::frugal(),
@@ -163,13 +168,18 @@ impl Particulars {
                 Due::Old(_) => self.lapses.unnumbered += 1,
             }
         }
-        let mut environments = self.read(&young, environment);
+        let is_young: HashSet<u32> = young.iter().map(|(pid, _)| *pid).collect();
+        let is_due = |(pid, (_, call)): &(&u32, &(u32, u64))| *call <= self.calls && !is_young.contains(pid);
+        let again = self.unlabelled.iter().filter(is_due).take(LOOKUPS).map(|(pid, (user, _))| (*pid, *user));
+        young.extend(again.collect::<Vec<_>>());
+        let mut labels = self.labels_of(&young);
         for (pid, user) in young {
+            self.unlabelled.remove(&pid);
             let Some(cgroup) = cgroup(pid) else { continue };
-            let user_labels = environments.remove(&pid).and_then(|environment| {
-                self.lapses.refused_labels += environment.refused;
-                self.allowed(user, environment.labels)
-            });
+            let user_labels = labels.remove(&pid);
+            if user_labels.is_none() && self.unlabelled.len() < MOST_UNLABELLED {
+                self.unlabelled.insert(pid, (user, self.calls + LONG));
+            }
             found.push((pid, Found { cgroup: Some(cgroup), user_labels, ..Found::default() }));
         }
         let mut commands = if self.with_commands { self.read(&old, command_line) } else { HashMap::new() };
@@ -178,6 +188,17 @@ impl Particulars {
             found.push((pid, Found { number: Some(pid), command, ..Found::default() }));
         }
         found
+    }
+
+    /// The labels that users have given to these, as far as they can be read now.
+    fn labels_of(&mut self, processes: &[(u32, u32)]) -> HashMap<u32, UserLabels> {
+        let mut environments = self.read(processes, environment);
+        let labels = processes.iter().filter_map(|&(pid, user)| {
+            let environment = environments.remove(&pid)?;
+            self.lapses.refused_labels += environment.refused;
+            Some((pid, self.allowed(user, environment.labels)))
+        });
+        labels.collect()
     }
 
     /// What `of` says of each of these. All of one user are handed over together: on a busy machine each handing over takes its time.
@@ -209,22 +230,22 @@ impl Particulars {
     }
 
     /// Labels that may be kept.
-    fn allowed(&mut self, user: u32, labels: UserLabels) -> Option<UserLabels> {
+    fn allowed(&mut self, user: u32, labels: UserLabels) -> UserLabels {
         if labels.is_empty() {
-            return Some(labels);
+            return labels;
         }
         let known = self.known_sets.entry(user).or_default();
         if !known.contains(&labels) {
             if !self.sets.take(user, self.calls) {
                 self.lapses.refused_labels += labels.len() as u64;
-                return Some(UserLabels::new());
+                return UserLabels::new();
             }
             if known.len() >= MOST_SETS {
                 known.clear();
             }
             known.insert(labels.clone());
         }
-        Some(labels)
+        labels
     }
 }
 
@@ -291,6 +312,7 @@ impl Allowance {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::Nanos;
 
     fn set(number: u32) -> UserLabels {
         [("n".to_owned(), number.to_string())].into()
@@ -342,13 +364,12 @@ mod tests {
     #[test]
     fn a_user_with_thousands_of_values_keeps_some_and_others_keep_theirs() {
         let mut particulars = Particulars::default();
-        let kept =
-            (0..5000).filter(|number| !particulars.allowed(66, set(*number)).unwrap().is_empty()).count();
+        let kept = (0..5000).filter(|number| !particulars.allowed(66, set(*number)).is_empty()).count();
         assert_eq!(kept, 64);
         assert_eq!(particulars.take_lapses().refused_labels, 5000 - 64);
         // Those that it has had do not count again.
-        assert_eq!(particulars.allowed(66, set(0)), Some(set(0)));
-        assert_eq!(particulars.allowed(1000, set(7)), Some(set(7)));
+        assert_eq!(particulars.allowed(66, set(0)), set(0));
+        assert_eq!(particulars.allowed(1000, set(7)), set(7));
         assert_eq!(particulars.take_lapses(), Lapses::default());
         // After years of it the memory is bounded, too.
         for number in 0..100_000 {
@@ -378,5 +399,24 @@ mod tests {
         assert_eq!(look(true, Due::Old(we)).unwrap().1.change(&old), None);
         assert_eq!(look(false, Due::Young(u32::MAX)), None);
         assert_eq!(particulars.take_lapses(), Lapses::default());
+    }
+
+    #[test]
+    fn an_environment_that_could_not_be_read_is_tried_again() {
+        let mut particulars = Particulars::default();
+        let we = std::process::id();
+        particulars.errands.charge(0, Nanos(1_000_000_000));
+        let (_, young) = particulars.look(&[(Due::Young(we), 0)]).pop().unwrap();
+        assert_eq!((young.user_labels, particulars.take_lapses().unread), (None, 1));
+        particulars.calls += LONG - 1;
+        assert_eq!(particulars.look(&[]), []);
+        particulars.calls += 1;
+        let (_, again) = particulars.look(&[]).pop().unwrap();
+        assert_eq!((again.user_labels, particulars.take_lapses().unread), (None, 1));
+        particulars.calls += LONG;
+        particulars.errands = Errands::frugal();
+        let (_, last) = particulars.look(&[]).pop().unwrap();
+        assert_eq!((last.user_labels, particulars.take_lapses().unread), (Some(UserLabels::new()), 0));
+        assert!(particulars.unlabelled.is_empty());
     }
 }

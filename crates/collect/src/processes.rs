@@ -18,7 +18,7 @@ use kernel::maps::FileId;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::rc::Rc;
-use wire::Address;
+use wire::{Address, Nanos};
 
 /// A process.
 #[derive(Clone, Debug)]
@@ -35,6 +35,8 @@ pub struct Process {
     threads: u32,
     /// The kernel has reported something about it, or we have asked for it: it was not only there when everything was looked at.
     is_sampled: bool,
+    /// When it was started, as far as that was looked at.
+    started: Option<Nanos>,
 }
 
 impl Process {
@@ -236,7 +238,8 @@ impl Processes {
     fn adopt(&mut self, pid: u32, images: &mut Images) {
         if !self.origin.is_here() {
             let (space, label) = (Rc::new(Space::new(self.new_space())), self.ended);
-            let new = Process { space, label, names: None, user: 0, threads: 1, is_sampled: true };
+            let new =
+                Process { space, label, names: None, user: 0, threads: 1, is_sampled: true, started: None };
             // It may have ended only as far as the recording says: threads that were there before it are not in it.
             let ended = self.departed.iter_mut().find_map(|departed| departed.remove(&pid));
             self.table.entry(pid).or_insert(ended.unwrap_or(new));
@@ -270,9 +273,15 @@ impl Processes {
             names.rename(pid, &process);
         }
         let cgroup = cgroup(pid).unwrap_or_default();
+        // What is looked at again because samples were lost is not new: it would never have lived long where some are lost all the time.
+        let started = kernel::cpu::ProcessStat::of(pid).ok().map(|stat| stat.started);
+        let is_another = |old: &Process| old.started.is_some() && started.is_some() && old.started != started;
+        let is_new = known.process != process || self.table.get(&pid).is_none_or(is_another);
         let label = self.intern(Label { thread: process.clone(), process, cgroup, ..known });
-        self.table.insert(pid, Process { space, label, names, user, threads, is_sampled });
-        self.particulars.begins(pid);
+        self.table.insert(pid, Process { space, label, names, user, threads, is_sampled, started });
+        if is_new {
+            self.particulars.begins(pid);
+        }
         self.added += A_PROCESS;
     }
 
@@ -394,6 +403,7 @@ impl Processes {
             user,
             threads: 1,
             is_sampled: true,
+            started: None,
         });
         known.label = label;
         known.is_sampled = true;
@@ -443,7 +453,10 @@ impl Processes {
         if self.crowds.contains(&user) {
             return;
         }
-        self.table.insert(pid, Process { space, label, names: None, user, threads: 1, is_sampled: true });
+        self.table.insert(
+            pid,
+            Process { space, label, names: None, user, threads: 1, is_sampled: true, started: None },
+        );
         self.added += A_PROCESS;
         // Perhaps from before its parent was moved to another cgroup.
         self.particulars.begins(pid);
@@ -803,7 +816,15 @@ mod tests {
         let label = processes.labels.intern(launched);
         processes.table.insert(
             parent,
-            Process { space: Rc::default(), label, names: None, user: 0, threads: 1, is_sampled: true },
+            Process {
+                space: Rc::default(),
+                label,
+                names: None,
+                user: 0,
+                threads: 1,
+                is_sampled: true,
+                started: None,
+            },
         );
         // Along with many more than are looked up at a time.
         let others = (1..=1024).map(|other| parent + other);
@@ -878,6 +899,21 @@ mod tests {
         processes.rename(pid, pid, true, b"program", &mut Images::new(&[]));
         let earlier = Address(code.start.0 - 0x1000);
         assert_eq!(map(&mut processes, earlier, path), (path.to_owned(), String::new()));
+    }
+
+    #[test]
+    fn who_is_looked_at_again_and_again_has_lived_long_all_the_same() {
+        let (mut processes, mut images) = (Processes::new(Origin::Here, usize::MAX), Images::new(&[]));
+        let we = std::process::id();
+        processes.get(we, &mut images);
+        let number = |processes: &Processes| processes.labels.get(processes.known(we).unwrap().label).pid;
+        let calls = (0..100).take_while(|_| {
+            // As after samples were lost.
+            processes.visit(we, &mut images);
+            processes.tend();
+            number(&processes) != we
+        });
+        assert_eq!(calls.count(), 10);
     }
 
     #[test]

@@ -352,8 +352,10 @@ impl Python {
         let (user, memory, layout) = (running.user, Arc::clone(&running.memory), running.layout.names);
         let found = self.errands.run(user, move || {
             let look = |(code, before): (u64, Option<Places>)| {
-                let same = before.is_some() && Places::read(&memory, &layout, code) == before;
-                (code, (!same).then(|| CodeName::read(&memory, &layout, code)))
+                // It may have ended since the sample was taken: what was read before stays known.
+                let places = Places::read(&memory, &layout, code);
+                let is_kept = before.is_some() && (places.is_none() || places == before);
+                (code, (!is_kept).then(|| CodeName::read(&memory, &layout, code)))
             };
             due.into_iter().map(look).collect::<Vec<_>>()
         });
@@ -596,6 +598,27 @@ mod tests {
         assert_eq!(now(&mut python, 42), (Merged::No, vec![]));
         assert_eq!(python.wanted.last(), Some(&(7, None)));
         assert_eq!(python.shares.taken(), 0);
+    }
+
+    #[test]
+    fn the_last_samples_of_a_process_keep_the_names_that_it_had() {
+        let mut python = Python::new(1, 1 << 20);
+        running(&mut python, 7, 1000);
+        let forged = Forged::new(["inner", "late"].map(str::to_owned).into_iter());
+        let mut now = |of: &[usize], now: u64, memory: Option<ProcessMemory>| {
+            if let (Some(memory), Some(State::Runs(running))) = (memory, python.processes.get_mut(&7)) {
+                running.memory = Arc::new(memory);
+            }
+            let of: Vec<_> = of.iter().map(|nth| (1, forged.address(*nth))).chain([(STACK + 8, 0)]).collect();
+            interpreted(&mut python, 7, frames(&of), FramesEnd::Outermost, now * SECOND).1
+        };
+        assert_eq!(now(&[0], 1, None), ["10", "inner", "30"]);
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let memory = ProcessMemory::open(child.id()).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // Names are looked at again after a while; the memory is gone by then.
+        assert_eq!(now(&[0, 1], 40, Some(memory)), ["10", "inner", "[without a name]", "30"]);
     }
 
     #[test]

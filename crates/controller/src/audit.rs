@@ -52,6 +52,18 @@ struct Known {
     pausing: u64,
     /// Credited for its samples.
     given: u64,
+    /// The wait that it was in, which is in these times when it is over.
+    waits: Option<UnderWay>,
+}
+
+/// A wait that is not over. What it was for is only known in the end.
+#[derive(Clone, Copy, Debug)]
+struct UnderWay {
+    /// When it began, in the processor's ticks, which tell it from others.
+    begin: u64,
+    so_far: u64,
+    /// Whether it seems to be for another thread.
+    for_thread: bool,
 }
 
 /// The differences between two moments, summed over threads.
@@ -124,12 +136,8 @@ impl Reading {
             }
             let queued = thread.queued.saturating_sub(was.queued);
             let blocked = passed.saturating_sub(ran + queued);
-            let announced = [
-                since(|k| k.in_waits),
-                since(|k| k.in_world),
-                since(|k| k.in_hidden),
-                since(|k| k.in_pauses),
-            ];
+            let [in_waits, in_world] = announced(&known, &had);
+            let announced = [in_waits, in_world, since(|k| k.in_hidden), since(|k| k.in_pauses)];
             let explained = ran + queued + announced.iter().sum::<u64>() + TICK;
             let [in_waits, in_world, in_hidden, in_pauses] = announced.map(Nanos::new);
             waits.watched += Nanos::new(passed);
@@ -156,7 +164,13 @@ impl Reading {
 impl Known {
     fn of(nth: usize, slot: &Slot, clock: &Clock) -> Self {
         let books = &slot.books;
-        let mut known = Self {
+        let is_doing = |activity: Activity| slot.is_doing(activity);
+        let for_thread = is_doing(Activity::WaitingForThread);
+        let waits = (for_thread || is_doing(Activity::WaitingForWorld)).then(|| {
+            let begin = slot.wait_ticks.load(Relaxed);
+            UnderWay { begin, so_far: clock.since(begin), for_thread }
+        });
+        Self {
             slot: nth,
             in_waits: clock.nanos(books.in_waits.load(Relaxed)),
             in_world: clock.nanos(books.in_world.load(Relaxed)),
@@ -164,16 +178,33 @@ impl Known {
             in_pauses: books.in_pauses.load(Relaxed),
             pausing: books.pausing.load(Relaxed),
             given: books.credited.load(Relaxed).saturating_sub(books.asleep.load(Relaxed)),
-        };
-        // A wait under way is in the books when it is over.
-        let so_far = || clock.since(slot.wait_ticks.load(Relaxed));
-        if slot.is_doing(Activity::WaitingForThread) {
-            known.in_waits += so_far();
-        } else if slot.is_doing(Activity::WaitingForWorld) {
-            known.in_world += so_far();
+            waits,
         }
-        known
     }
+}
+
+/// Two readings of one wait differ by no more than this, in nanoseconds: clocks are read one after the other.
+const ROUNDING: u64 = 100_000;
+
+/// How long a thread was in waits for other threads, and for the world, between two moments.
+fn announced(now: &Known, was: &Known) -> [u64; 2] {
+    let since = |field: fn(&Known) -> u64| field(now).saturating_sub(field(was));
+    let mut times = [since(|known| known.in_waits), since(|known| known.in_world)];
+    let same = now.waits.zip(was.waits).filter(|(now, was)| now.begin == was.begin);
+    if let Some((now, was)) = same {
+        times[usize::from(!now.for_thread)] += now.so_far.saturating_sub(was.so_far);
+        return times;
+    }
+    if let Some(was) = was.waits {
+        // It is over, and counts as a whole where it belonged in the end.
+        let seemed = usize::from(!was.for_thread);
+        let is = if times[seemed] + ROUNDING >= was.so_far { seemed } else { 1 - seemed };
+        times[is] = times[is].saturating_sub(was.so_far);
+    }
+    if let Some(now) = now.waits {
+        times[usize::from(!now.for_thread)] += now.so_far;
+    }
+    times
 }
 
 /// The processor's clock, in which the runtime counts waits.
@@ -238,6 +269,26 @@ mod tests {
         assert_eq!(unexplained(40, 10, 0), 48);
         assert_eq!(unexplained(40, 0, 90), 0, "it runs in such calls, too");
         assert_eq!(unexplained(0, 0, 0), 0, "what does not run owes nothing");
+    }
+
+    #[test]
+    fn a_wait_counts_for_as_much_of_it_as_is_between_two_moments() {
+        const MS: u64 = 1_000_000;
+        let waits = |begin, so_far, for_thread| Some(UnderWay { begin, so_far: so_far * MS, for_thread });
+        let at = |in_waits, in_world, waits| Known {
+            in_waits: in_waits * MS,
+            in_world: in_world * MS,
+            waits,
+            ..Known::default()
+        };
+        let between = |was: &Known, now: &Known| announced(now, was).map(|time| time / MS);
+        // It goes on, or another one has begun.
+        assert_eq!(between(&at(5, 5, waits(1, 70, true)), &at(5, 5, waits(1, 90, true))), [20, 0]);
+        assert_eq!(between(&at(5, 5, waits(1, 70, false)), &at(5, 78, waits(2, 8, true))), [8, 3]);
+        // It was for another thread in the end, or was not.
+        assert_eq!(between(&at(5, 5, waits(1, 70, false)), &at(80, 5, None)), [5, 0]);
+        assert_eq!(between(&at(5, 5, waits(1, 70, true)), &at(5, 80, None)), [0, 5]);
+        assert_eq!(between(&at(5, 5, None), &at(6, 7, None)), [1, 2]);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use wire::SharedMemory;
 
 /// How far from a sampled address code is looked at, in bytes.
@@ -38,6 +38,8 @@ pub struct Circles {
     instructions: BTreeMap<u64, (u64, bool)>,
     /// The code of the process that was looked at last.
     code: Option<(u32, File)>,
+    /// The file that was looked at last.
+    file: Option<(PathBuf, File)>,
     unpublished: bool,
 }
 
@@ -45,7 +47,7 @@ impl Circles {
     /// Without any, for the program that `memory` is shared with.
     pub fn new(memory: &'static SharedMemory) -> Self {
         let (looked_at, instructions) = (HashSet::new(), BTreeMap::new());
-        Self { memory, looked_at, instructions, code: None, unpublished: false }
+        Self { memory, looked_at, instructions, code: None, file: None, unpublished: false }
     }
 
     /// Looks at the code around an address that a thread was sampled at; `source` says where it can be read. Code that cannot be read has no
@@ -60,7 +62,7 @@ impl Circles {
         self.looked_at.insert(address);
         let bytes = match source() {
             Some(Source::Process(pid)) => self.read(pid, address),
-            Some(Source::File(path, offset)) => read_file(&path, offset, address),
+            Some(Source::File(path, offset)) => self.read_file(path, offset, address),
             None => None,
         };
         let Some((start, bytes)) = bytes else { return };
@@ -75,6 +77,8 @@ impl Circles {
     /// The code there has gone, or other code has come there.
     pub fn forget(&mut self, gone: &Range<u64>) {
         self.looked_at.retain(|address| !gone.contains(address));
+        // Another file may have its name.
+        self.file = None;
         let before = self.instructions.len();
         self.instructions.retain(|address, _| !gone.contains(address));
         self.unpublished |= self.instructions.len() != before;
@@ -111,6 +115,20 @@ impl Circles {
         self.code = None;
         None
     }
+
+    /// The bytes around what is at `offset` in a file, and where they begin if that is at `address`.
+    fn read_file(&mut self, path: PathBuf, offset: u64, address: u64) -> Option<(u64, Vec<u8>)> {
+        if self.file.as_ref().is_none_or(|(of, _)| *of != path) {
+            let file = File::open(&path).ok()?;
+            self.file = Some((path, file));
+        }
+        let (_, file) = self.file.as_ref()?;
+        let before = NEAR.min(offset);
+        let mut bytes = vec![0; 2 * NEAR as usize];
+        let read = file.read_at(&mut bytes, offset - before).ok()?;
+        bytes.truncate(read);
+        Some((address - before, bytes)).filter(|_| read as u64 > before)
+    }
 }
 
 /// Where code can be read.
@@ -120,15 +138,6 @@ pub enum Source {
     Process(u32),
     /// In this file, so many bytes from its beginning.
     File(PathBuf, u64),
-}
-
-/// The bytes around what is at `offset` in a file, and where they begin if that is at `address`.
-fn read_file(path: &Path, offset: u64, address: u64) -> Option<(u64, Vec<u8>)> {
-    let before = NEAR.min(offset);
-    let mut bytes = vec![0; 2 * NEAR as usize];
-    let read = File::open(path).ok()?.read_at(&mut bytes, offset - before).ok()?;
-    bytes.truncate(read);
-    Some((address - before, bytes)).filter(|_| read as u64 > before)
 }
 
 /// An instruction of a circle.

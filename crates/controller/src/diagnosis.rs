@@ -1,5 +1,6 @@
 //! Why there is no answer, and what makes one doubtful.
 
+use super::executing::Executed;
 use super::failure::{self, Failure};
 use super::heat::COSTLY;
 use super::images::MADE;
@@ -212,14 +213,14 @@ fn of_memory(memory: &SharedMemory) -> Vec<Warning> {
     unknown.into_iter().chain(own_futex.then_some(Warning::UnannouncedWaits)).collect()
 }
 
-/// Programs that are executed join at this share of the CPU time: gains come out too small by as much.
+/// Programs that are executed need this share of the CPU time because they are profiled: gains are corrected by as much.
 const COSTLY_JOINING: f64 = 0.02;
 
 /// What is doubtful about programs that were executed.
 fn of_executed(memory: &SharedMemory, observer: &Observer) -> Vec<Warning> {
-    let programs = memory.header.executed.load(Ordering::Relaxed);
-    let joining = memory.header.joining.load(Ordering::Relaxed) as f64;
-    let share = joining / (joining + observer.totals().1.get() as f64);
+    let executed = Executed::now(memory);
+    let (programs, cost) = (executed.programs(), executed.cost().0 as f64);
+    let share = cost / (cost + observer.totals().1.get() as f64);
     let costly = (share > COSTLY_JOINING).then_some(Warning::CostlyExecution { programs, share });
     let unknown = memory.files.is_full().then_some(Warning::CodeWithoutPlace);
     costly.into_iter().chain(unknown).collect()
@@ -256,8 +257,10 @@ fn of_images(observer: &Observer) -> Vec<Warning> {
     });
     let problems = images.problems().iter();
     let made = images.has_too_many_made().then_some(Warning::GeneratedCodeUnknown);
+    let goroutines = images.opened().any(symbols::Image::is_go).then_some(Warning::Goroutines);
     damaged
         .chain(made)
+        .chain(goroutines)
         .chain(problems.map(|problem| Warning::ImageUnreadable { problem: problem.clone() }))
         .collect()
 }

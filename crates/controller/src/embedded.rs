@@ -33,7 +33,7 @@ use std::sync::OnceLock;
 /// Whether a file of this name is the runtime library, which is no code of the program.
 #[must_use]
 pub fn is_runtime(name: &str) -> bool {
-    name.starts_with(STEM)
+    name.strip_prefix("memfd:").unwrap_or(name).starts_with(STEM)
 }
 
 /// The same of a file, by its path.
@@ -48,7 +48,7 @@ pub const RUNTIME: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libwhatif_r
 pub const BUILD_ID: u64 = wire::build_id(Some(env!("WHATIF_BUILD_ID")));
 /// What its file names begin with, in all versions.
 const STEM: &str = "libwhatif_rt";
-const FILE_NAME: &str = concat!("libwhatif_rt-", env!("WHATIF_RUNTIME_HASH"), ".so");
+pub(crate) const FILE_NAME: &str = concat!("libwhatif_rt-", env!("WHATIF_RUNTIME_HASH"), ".so");
 
 /// Where the runtime is, and which better folders were passed over for it.
 #[derive(Debug)]
@@ -68,9 +68,12 @@ pub fn unpack() -> Result<Unpacked, UnpackError> {
     unpack_into_first(places(variable("XDG_CACHE_HOME"), variable("HOME")))
 }
 
-/// The folder that the runtime is in, which is the user's own: for what is worth keeping.
+/// The folder that the runtime is in, which is the user's own: for what is worth keeping. None where the folders are a container's.
 pub fn folder() -> Option<PathBuf> {
     static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
+    if kernel::name_spaces::is_inside() {
+        return None;
+    }
     FOLDER.get_or_init(|| Some(unpack().ok()?.path.parent()?.to_owned())).clone()
 }
 

@@ -3,10 +3,10 @@
 use crate::code_scope::CodeScope;
 use crate::embedded;
 use crate::follow::Programs;
-use crate::jit::Jit;
+use crate::made::Made;
 use crate::points::Function;
 use crate::unwind_tables::{Code, UnwindTables};
-use kernel::visits::Instruction;
+use kernel::visits::{Guard, Instruction};
 use profile::Image as Named;
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -139,8 +139,8 @@ pub struct Images {
     executed_code: usize,
     scope: CodeScope,
     candidates: Vec<Candidate>,
-    /// Code that the program makes, which is of interest unless the user has named files.
-    jit: Option<Jit>,
+    /// Code that programs make, which is of interest unless the user has named files.
+    made: Option<Made>,
     /// Executable mappings that are not candidates, for messages.
     others: Vec<(Range<u64>, String)>,
     /// All executable mappings of files, ascending, and whether the callers of their code have been asked for.
@@ -171,6 +171,8 @@ impl Images {
 
     /// What is in `scope`, in the process `pid`, which runs `program`, and in what that executes.
     pub fn new(pid: u32, program: PathBuf, scope: &CodeScope, executed: Executed) -> Self {
+        let has_made = scope.is_default && scope.binaries.is_none();
+        let made = has_made.then(|| Made::new(pid, executed.memory));
         let mut images = Self {
             pid,
             runs: program_of(pid),
@@ -180,7 +182,7 @@ impl Images {
             executed_code: 0,
             scope: scope.clone(),
             candidates: Vec::new(),
-            jit: (scope.is_default && scope.binaries.is_none()).then(|| Jit::new(pid)),
+            made,
             others: Vec::new(),
             mapped: Vec::new(),
             known: HashMap::new(),
@@ -227,7 +229,7 @@ impl Images {
         mappings.extend(executed);
         self.others.clear();
         self.map(&mappings);
-        self.jit.iter_mut().for_each(|jit| jit.map(&mappings));
+        self.made.iter_mut().for_each(|made| made.map(&mappings));
         let were_mapped: Vec<bool> =
             self.candidates.iter().map(|candidate| !candidate.code.is_empty()).collect();
         for candidate in &mut self.candidates {
@@ -272,9 +274,7 @@ impl Images {
         };
         let Some(pid) = pids.find(runs_it) else { return false };
         (self.pid, self.runs) = (pid, program_of(pid));
-        if self.jit.is_some() {
-            self.jit = Some(Jit::new(pid));
-        }
+        self.made.iter_mut().for_each(|made| made.go_on_with(pid));
         true
     }
 
@@ -426,7 +426,7 @@ impl Images {
 
     /// Reads the list of mappings now and then: something else may be where something was.
     pub fn keep_up(&mut self) {
-        self.jit.iter_mut().for_each(Jit::keep_up);
+        self.made.iter_mut().for_each(Made::keep_up);
         self.refresh_after(if self.eager { EAGER } else { STALE });
     }
 
@@ -454,9 +454,9 @@ impl Images {
         std::mem::take(&mut self.new)
     }
 
-    /// Whether the program has made more functions than have names.
+    /// Whether programs have made more functions than have names.
     pub fn has_too_many_made(&self) -> bool {
-        self.jit.as_ref().is_some_and(Jit::is_full)
+        self.made.as_ref().is_some_and(Made::is_full)
     }
 
     /// A number that changes whenever something else may be at an address than before.
@@ -464,9 +464,9 @@ impl Images {
         self.changes
     }
 
-    /// Where the program has made code since this was asked last.
+    /// Where programs have made code since this was asked last.
     pub fn remade(&mut self) -> Vec<Range<u64>> {
-        let remade = self.jit.as_mut().map(Jit::remade).unwrap_or_default();
+        let remade = self.made.as_mut().map(Made::remade).unwrap_or_default();
         self.changes += usize::from(!remade.is_empty());
         remade
     }
@@ -482,21 +482,24 @@ impl Images {
             return Some(made);
         }
         let found = self.find(address);
-        let mapped = found.is_some() || self.others.iter().any(|(range, _)| range.contains(&address));
-        if !mapped && self.refresh_after(REFRESH) {
+        if found.is_none() && !self.is_elsewhere(address) && self.refresh_after(REFRESH) {
             return self.made(address).or_else(|| self.find(address));
         }
         found
     }
 
+    /// Whether an address is in memory that is known to be of no candidate, or in that of executed programs, which no list of mappings that is read here has.
+    fn is_elsewhere(&self, address: u64) -> bool {
+        address >= wire::made::BEGIN.0 || self.others.iter().any(|(range, _)| range.contains(&address))
+    }
+
     /// What is at an address, whether it is of a candidate or not.
     pub fn position(&mut self, address: u64) -> Position<'_> {
-        if let Some(made) = self.jit.as_mut().and_then(|jit| jit.find(address)) {
+        if let Some(made) = self.made.as_mut().and_then(|made| made.find(address)) {
             let here = made.into_iter().find(|piece| piece.range.contains(&Svma(address)));
             return Position::Made(here.map(|piece| piece.frames).unwrap_or_default());
         }
-        let mapped = self.mapping_at(address).is_some();
-        if !mapped && !self.others.iter().any(|(range, _)| range.contains(&address)) {
+        if self.mapping_at(address).is_none() && !self.is_elsewhere(address) {
             self.refresh_after(REFRESH);
         }
         match self.mapping_at(address).map(|nth| &self.mapped[nth].0) {
@@ -526,9 +529,9 @@ impl Images {
         Some((image, named))
     }
 
-    /// Where the function that the program has made at an address begins.
+    /// Where the function that a program has made at an address begins.
     fn made(&mut self, address: u64) -> Option<Located> {
-        let first = self.jit.as_mut()?.find(address)?.into_iter().next()?;
+        let first = self.made.as_mut()?.find(address)?.into_iter().next()?;
         Some(Located { image: WITHOUT_IMAGE, address: first.range.start, bias: 0 })
     }
 
@@ -571,24 +574,7 @@ impl Images {
         let mapped = self.candidates.iter().filter(|candidate| candidate.code.iter().any(of_first));
         let mapped = mapped.map(|Candidate { image, bias, .. }| (&**image, *bias));
         for (image, bias) in mapped.chain(self.program_beside()) {
-            let in_file = |Svma(address): Svma| {
-                let holds = |load: &&symbols::Load| {
-                    (load.address.0..load.address.0.saturating_add(load.file_size)).contains(&address)
-                };
-                let load = image.loads().iter().find(holds)?;
-                Some(address - load.address.0 + load.offset.0)
-            };
-            found.extend(entries(image).into_iter().filter_map(|(entry, guard)| {
-                let semaphore = match guard {
-                    Some(guard) => Some(in_file(guard)?),
-                    None => None,
-                };
-                Some(Instruction {
-                    address: wire::Address(entry.to_process(bias)),
-                    file: (image.path().to_owned(), in_file(entry)?),
-                    semaphore,
-                })
-            }));
+            found.extend(entries(image).into_iter().filter_map(|entry| instruction(image, bias, entry)));
         }
         found
     }
@@ -615,7 +601,7 @@ impl Images {
     /// The function around an address, in pieces with the same frames: process addresses.
     pub fn pieces(&mut self, located: &Located) -> Vec<(Range<u64>, Vec<Frame>)> {
         if located.image == WITHOUT_IMAGE {
-            let made = self.jit.as_mut().and_then(|jit| jit.find(located.address.0));
+            let made = self.made.as_mut().and_then(|made| made.find(located.address.0));
             let piece = |Segment { range, frames }: Segment| (range.start.0..range.end.0, frames);
             return made.into_iter().flatten().map(piece).collect();
         }
@@ -648,7 +634,7 @@ impl Images {
     pub fn code_ranges(&self) -> Vec<Range<u64>> {
         let mut ranges: Vec<Range<u64>> =
             self.candidates.iter().flat_map(|candidate| candidate.code.iter().cloned()).collect();
-        ranges.extend(self.jit.iter().flat_map(Jit::ranges).cloned());
+        ranges.extend(self.made.iter().flat_map(Made::ranges));
         ranges.sort_unstable_by_key(|range| (range.start, range.end));
         ranges
     }
@@ -695,6 +681,23 @@ impl Images {
     pub fn problems(&self) -> &[String] {
         &self.problems
     }
+}
+
+/// An instruction of an image, and the word that guards it if one does, where a process has them that has loaded the image with `bias`.
+pub fn instruction(image: &Image, bias: u64, (entry, guard): (Svma, Option<Svma>)) -> Option<Instruction> {
+    let in_file = |Svma(address): Svma| {
+        let holds = |load: &&symbols::Load| {
+            (load.address.0..load.address.0.saturating_add(load.file_size)).contains(&address)
+        };
+        let load = image.loads().iter().find(holds)?;
+        Some(address - load.address.0 + load.offset.0)
+    };
+    let there = |address: Svma| Address(address.to_process(bias));
+    let guard = match guard {
+        Some(guard) => Some(Guard { address: there(guard), in_file: in_file(guard)? }),
+        None => None,
+    };
+    Some(Instruction { address: there(entry), file: (image.path().to_owned(), in_file(entry)?), guard })
 }
 
 /// The file of the program that a process runs.

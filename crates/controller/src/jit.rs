@@ -1,24 +1,26 @@
-//! Code that the program makes while it runs (JIT compilers): where it is, and what its runtime says it is.
+//! Code that one process makes while it runs (JIT compilers): where it is, and what its runtime says it is. All addresses are the process's own.
 //!
 //! Any user may have put such a file there, so only a plain one is opened that belongs to the program's user or to root, and no link is followed.
 
 use kernel::perf_map::{Limits, PerfMap};
-use kernel::untrusted::open_file;
+use kernel::untrusted::{has_trusted_files, open_file};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
-use symbols::{JitDump, JitMap, Segment};
+use std::time::{Duration, Instant, SystemTime};
+use symbols::{JitDump, JitMap, Segment, Svma};
 
 /// After this time the files are looked at again.
 const REFRESH: Duration = Duration::from_millis(100);
 /// Looking at the files never takes more than this part of the time, as a divisor.
 const MOST_SHARE: u32 = 20;
-/// How much of a map is read at a time, in bytes; the rest is read the next time.
-const LIMITS: Limits = Limits { longest: u64::MAX, at_once: 16 << 20 };
+/// How much of a file is read at a time, in bytes; the rest is read the next time.
+const AT_ONCE: u64 = 16 << 20;
+/// The same for each of several processes.
+const AT_ONCE_EACH: u64 = 1 << 20;
 
 /// Memory that the functions of a map or a dump may take, in bytes: two million of them with short names.
-const MOST_BYTES: usize = 256 << 20;
+pub const MOST_BYTES: usize = 256 << 20;
 
 /// The code that a process has made, as its jitdump file or its `/tmp/perf-PID.map` has it, or both.
 #[derive(Debug)]
@@ -32,6 +34,7 @@ pub struct Jit {
     dumped: JitMap,
     /// Once the program has mapped it; one that cannot be opened is not tried again.
     dump: Option<Option<JitDump>>,
+    at_once: u64,
     new: Vec<Range<u64>>,
     /// When they were looked at, and how long that took.
     read: Option<(Instant, Duration)>,
@@ -41,7 +44,14 @@ impl Jit {
     pub fn new(pid: u32) -> Self {
         let (map, dumped) = (JitMap::limited(MOST_BYTES), JitMap::limited(MOST_BYTES));
         let list = PerfMap::of(pid);
-        Self { pid, memory: Vec::new(), map, list, dumped, dump: None, new: Vec::new(), read: None }
+        let (memory, new) = (Vec::new(), Vec::new());
+        Self { pid, memory, map, list, dumped, dump: None, at_once: AT_ONCE, new, read: None }
+    }
+
+    /// Of one of several processes, whose program runs since this time. Its addresses are in such memory if they are in `memory`.
+    pub fn of_program(pid: u32, since: SystemTime, memory: Range<u64>) -> Self {
+        let list = PerfMap::of_program(pid, since);
+        Self { list, memory: vec![memory], at_once: AT_ONCE_EACH, ..Self::new(pid) }
     }
 
     /// Takes the list of mappings.
@@ -51,6 +61,16 @@ impl Jit {
             mapping.executable && !mapping.is_file() && !special
         };
         self.memory = mappings.iter().filter(made).map(|mapping| mapping.start.0..mapping.end.0).collect();
+        self.look_for_dump(mappings);
+    }
+
+    /// Whether its dump may still come.
+    pub fn waits_for_dump(&self) -> bool {
+        self.dump.is_none()
+    }
+
+    /// The process maps its dump, so that profilers find it.
+    pub fn look_for_dump(&mut self, mappings: &[kernel::Mapping]) {
         let name = format!("jit-{}.dump", self.pid);
         let is_dump = |path: &&PathBuf| path.file_name().is_some_and(|file| *file == *name);
         let mapped = mappings.iter().filter_map(|mapping| mapping.path.as_ref());
@@ -59,8 +79,9 @@ impl Jit {
         {
             let path = self.root().join(path.strip_prefix("/").unwrap_or(path));
             let owner = std::fs::metadata(format!("/proc/{}", self.pid)).map(|process| process.uid());
-            let file = owner.and_then(|owner| open_file(&path, owner));
-            self.dump = Some(file.and_then(JitDump::open).ok());
+            let trusted = owner.ok().filter(|_| has_trusted_files(self.pid));
+            let file = trusted.and_then(|owner| open_file(&path, owner).ok());
+            self.dump = Some(file.and_then(|file| JitDump::open(file).ok()));
         }
     }
 
@@ -71,12 +92,31 @@ impl Jit {
 
     /// Looks now and then for what the program has made since.
     pub fn keep_up(&mut self) {
-        let due = |(read, took): (Instant, Duration)| read.elapsed() > REFRESH.max(took * MOST_SHARE);
-        if !self.memory.is_empty() && self.read.is_none_or(due) {
-            let begin = Instant::now();
+        if !self.memory.is_empty() && self.is_due() {
             self.refresh();
-            self.read = Some((begin, begin.elapsed()));
         }
+    }
+
+    /// Whether it was not looked at for so long.
+    pub fn is_due(&self) -> bool {
+        self.read.is_none_or(|(read, took)| read.elapsed() > REFRESH.max(took * MOST_SHARE))
+    }
+
+    /// When it was looked at.
+    pub fn looked_at(&self) -> Option<Instant> {
+        self.read.map(|(read, _)| read)
+    }
+
+    /// Memory that its functions take, about, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.map.bytes() + self.dumped.bytes()
+    }
+
+    /// Its functions take so many bytes more at most.
+    pub fn limit(&mut self, more: usize) {
+        let most = MOST_BYTES.min(self.bytes().saturating_add(more));
+        self.map.limit(most.saturating_sub(self.dumped.bytes()));
+        self.dumped.limit(most.saturating_sub(self.map.bytes()));
     }
 
     /// Where there is something new since this was asked last: it may be in the place of something else.
@@ -86,19 +126,28 @@ impl Jit {
 
     /// The function at an address, in pieces.
     pub fn find(&mut self, address: u64) -> Option<Vec<Segment>> {
-        if !self.memory.iter().any(|range| range.contains(&address)) {
-            return None;
-        }
         let known = self.known(address);
-        if known.is_some() {
+        if known.is_some() || !self.memory.iter().any(|range| range.contains(&address)) {
             return known;
         }
         self.keep_up();
         self.known(address)
     }
 
-    fn known(&self, address: u64) -> Option<Vec<Segment>> {
-        self.dumped.containing(address).or_else(|| self.map.containing(address))
+    /// The same without looking for what is new. What a list says of other memory than that around the address does not count.
+    pub fn known(&self, address: u64) -> Option<Vec<Segment>> {
+        let memory = self.memory.iter().find(|range| range.contains(&address))?;
+        let found = self.dumped.containing(address).or_else(|| self.map.containing(address))?;
+        let inside = |Segment { range, frames }: Segment| {
+            let (start, end) = (range.start.0.max(memory.start), range.end.0.min(memory.end));
+            (start < end).then_some(Segment { range: Svma(start)..Svma(end), frames })
+        };
+        Some(found.into_iter().filter_map(inside).collect())
+    }
+
+    /// Whether anything is known.
+    pub fn has_names(&self) -> bool {
+        !self.map.is_empty() || !self.dumped.is_empty()
     }
 
     /// Whether the program has made more functions than are kept: the later ones have no names.
@@ -108,19 +157,30 @@ impl Jit {
 
     /// The executable memory, if anything is known of it.
     pub fn ranges(&self) -> &[Range<u64>] {
-        if self.map.is_empty() && self.dumped.is_empty() { &[] } else { &self.memory }
+        if self.has_names() { &self.memory } else { &[] }
     }
 
-    fn refresh(&mut self) {
+    /// Looks for what the program has made since.
+    pub fn refresh(&mut self) {
+        let begin = Instant::now();
         if let Some(Some(dump)) = &mut self.dump {
-            self.new.extend(self.dumped.extend(dump));
+            self.new.extend(self.dumped.extend(dump, self.at_once));
         }
-        if let Some(more) = self.list.more(LIMITS) {
+        if let Some(more) = self.list.more(Limits { longest: u64::MAX, at_once: self.at_once }) {
             if more.is_new {
                 self.map.clear();
             }
             self.new.extend(self.map.append(&more.text));
         }
+        self.read = Some((begin, begin.elapsed()));
+    }
+}
+
+#[cfg(test)]
+impl Jit {
+    /// As if its list said this.
+    pub fn append_for_test(&mut self, text: &str) {
+        self.new.extend(self.map.append(text));
     }
 }
 

@@ -22,6 +22,7 @@ mod child;
 mod error;
 mod executable;
 mod forward;
+mod held;
 mod preload;
 mod target;
 #[cfg(test)]
@@ -29,16 +30,17 @@ mod tests;
 mod tree;
 
 pub use child::{Child, Exit, wait_for_the_program};
-pub use error::LaunchError;
-pub use executable::{Executable, check, check_as_executed};
+pub use error::{LaunchError, Obstacle};
+pub use executable::{Executable, Go, check, check_as_executed, check_to_start, is_go, is_marked, running};
 pub use forward::{asked_to_end, descends, stay, wait_until_asked_to_end};
+pub use held::Held;
 pub use preload::first as first_of_preload;
-pub use target::Target;
+pub use target::{Joined, Target};
 pub use tree::Tree;
 
 use kernel::SharedMapping;
 use std::ffi::OsString;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -78,13 +80,50 @@ pub fn spawn(
         .env("LD_PRELOAD", preload::of(executable, runtime))
         .env(wire::REGION_VARIABLE, variable);
 
+    begin(executable, || kernel::child::spawn(command, descriptor))
+}
+
+/// A program that is held, and what looks after it; or why it is not held.
+pub type Begun<T> = anyhow::Result<(Held, T)>;
+
+/// Starts a program that is held until the runtime has been put into it. `look_after` is called before it is held, and starts the process that lets the program go on, whatever becomes of
+/// this one. None where the kernel does not allow that it is held; it goes on then, and also after an error.
+///
+/// # Errors
+/// As [`spawn`].
+pub fn spawn_held<T>(
+    executable: &Executable,
+    arguments: &[OsString],
+    look_after: impl FnOnce(&Held) -> anyhow::Result<T>,
+) -> Result<(Child, Option<Begun<T>>), LaunchError> {
+    let mut command = Command::new(executable.command());
+    command.arg0(executable.name()).args(arguments);
+    let mut begun = None;
+    let place = executable.held_at();
+    let child = begin(executable, || {
+        kernel::child::spawn_stopped(command, |pid| {
+            let hold = |place| {
+                let held = Held::new(pid, place)?;
+                let looked_after = look_after(&held)?;
+                held.hold()?;
+                Ok((held, looked_after))
+            };
+            begun = place.map(hold);
+        })
+    })?;
+    Ok((child, begun))
+}
+
+fn begin(
+    executable: &Executable,
+    start: impl FnOnce() -> std::io::Result<std::process::Child>,
+) -> Result<Child, LaunchError> {
     // Handled before there is a program: a signal may come as soon as there is one, in any of our threads.
     let signals = forward::handle().map_err(LaunchError::Watch)?;
     // Between `fork` and `exec` the program has copies of our handlers, so it must not get a signal there. The
     // threads that watch it need none either.
     let _blocked = kernel::signals::AllBlocked::new();
-    let process = kernel::child::spawn(command, descriptor)
-        .map_err(|error| LaunchError::Start { path: executable.command().into(), error })?;
+    let process = start().map_err(|error| LaunchError::Start { path: executable.command().into(), error })?;
     let child = match Child::watch(process) {
         Ok(child) => child,
         Err(error) => return Err(unwatched(error, child::wait_for_the_program)),
@@ -93,6 +132,34 @@ pub fn spawn(
         Ok(()) => Ok(child),
         Err(error) => Err(unwatched(error, || Some(child.wait()))),
     }
+}
+
+/// Starts a process of our own that looks after a program which has run before, by `command`.
+///
+/// # Errors
+/// When the kernel refuses to start it, or us to watch it.
+pub fn guard(
+    command: Command,
+) -> Result<(Child, Option<std::process::ChildStdin>, Option<std::process::ChildStdout>), LaunchError> {
+    let signals = forward::handle().map_err(LaunchError::Watch)?;
+    let guardian = guard_child(command, None)?;
+    forward::begin(signals, &guardian.0).map_err(LaunchError::Watch)?;
+    Ok(guardian)
+}
+
+/// The same for a program that is our child, to which signals are forwarded already; the guardian gets the memory that the program is to share.
+///
+/// # Errors
+/// As [`guard`].
+pub fn guard_child(
+    command: Command,
+    memory: Option<BorrowedFd<'_>>,
+) -> Result<(Child, Option<std::process::ChildStdin>, Option<std::process::ChildStdout>), LaunchError> {
+    let _blocked = kernel::signals::AllBlocked::new();
+    let mut process = kernel::child::spawn(command, memory).map_err(LaunchError::Watch)?;
+    let (input, output) = (process.stdin.take(), process.stdout.take());
+    let child = Child::watch_guardian(process).map_err(LaunchError::Watch)?;
+    Ok((child, input, output))
 }
 
 /// A program that has begun ends as it would have: its end is ours. Returns only if that cannot be known.

@@ -12,6 +12,7 @@
 // Their doc comments are the help texts that clap prints.
 #[allow(missing_docs)]
 pub mod arguments;
+pub mod attach;
 mod audience;
 mod audit;
 mod backlog;
@@ -24,11 +25,13 @@ mod code_scope;
 mod dead_slots;
 mod diagnosis;
 pub mod embedded;
+mod executing;
 mod experiment;
 mod failure;
 mod finer;
 mod follow;
 mod futex_code;
+mod go_functions;
 mod heat;
 mod hint;
 mod images;
@@ -36,6 +39,8 @@ mod in_flight;
 mod input;
 mod jit;
 pub mod launch;
+mod limits;
+mod made;
 mod naming;
 pub mod needs;
 mod now;
@@ -45,6 +50,7 @@ mod outlook;
 mod owner;
 mod points;
 mod progress;
+mod ran_as;
 mod ranges;
 mod record;
 mod region;
@@ -63,6 +69,8 @@ mod without_functions;
 pub use audience::Audience;
 pub use failure::list;
 pub use follow::{leads_on, outline};
+pub use launch::is_marked;
+pub use limits::{AskedLimits, Guard};
 pub use profile::shell::command;
 pub use usage::Usage;
 
@@ -74,15 +82,15 @@ use images::{Executed, Images};
 use input::{Again, Input};
 use kernel::SharedMapping;
 use launch::{Target, Tree};
+use limits::{Limits, Said, Why};
 use now::monotonic;
 use observe::{Observer, lock};
 use options::Options;
-use outlook::Outlook;
 use points::{PointSpec, Points};
 use profile::coz::load_either;
 use profile::{Nanos, Recording};
 use record::{Session, Tallies};
-use runs::Runs;
+use runs::{Runs, VisitCosts};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use series::{Outcome, Series};
 use std::path::Path;
@@ -91,6 +99,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 use strangers::Strangers;
 use symbols::debuginfod::Told;
+use warning::Warning;
 use window::Conductor;
 use wire::layout::Sampler;
 
@@ -120,13 +129,13 @@ pub fn run(args: &arguments::Run, audience: Box<dyn Audience>) -> Result<(launch
     needs::descriptors()?;
     // Of our own library there is no debug information anywhere.
     symbols::debuginfod::allow(|path| !embedded::is_runtime_at(path), told_of_servers);
-    let executable = launch::check(&args.program[0])?;
+    let executable = launch::check_to_start(&args.program[0])?;
     let wanted = Wanted::behind(args, &executable).map_err(Usage::of)?.map(Arc::new);
     let named_after = wanted.as_ref().and_then(|wanted| wanted.guess(&args.program[1..]));
     // A script by its own name, not by that of its interpreter.
     let named_after = named_after.as_deref().unwrap_or(Path::new(&args.program[0]));
     let mut options = Options::new(args, named_after).map_err(Usage::of)?;
-    let mut costs = Costs::default();
+    let mut costs = VisitCosts::default();
     if wanted.is_some() {
         // Everything else is found out when it is known which program it is about.
         options.remember_command();
@@ -149,25 +158,8 @@ pub fn run(args: &arguments::Run, audience: Box<dyn Audience>) -> Result<(launch
         None => embedded::unpack()?.path,
     };
     let hint = wanted.is_none().then(|| ask_production(&options, &executable)).flatten();
-    let fixed = options.fixed_speedups || !options.regions.is_empty();
     audience.begins(&options.output)?;
-    let mut runs = Runs {
-        begin: Instant::now(),
-        done: 0,
-        fruitless: 0,
-        blocks: 0,
-        history: experiment::History::default(),
-        random: fastrand::Rng::with_seed(options.seed),
-        outlook: Outlook::new(options.precision, fixed),
-        whole: series::Whole::default(),
-        hint,
-        visit_cost: costs.visit,
-        noting_cost: costs.noting,
-        chosen: None,
-        profiled: None,
-        shown: false,
-        audience,
-    };
+    let mut runs = Runs::new(&options, &costs, hint, audience);
     let input = Input::own();
     let (exit, ended) = loop {
         let (exit, ended) = match &wanted {
@@ -219,18 +211,13 @@ pub fn run(args: &arguments::Run, audience: Box<dyn Audience>) -> Result<(launch
     Ok((exit, failure.map_or(0, |failure| failure.status())))
 }
 
-/// What visits cost; see [`Runs`].
-#[derive(Default)]
-struct Costs {
-    visit: Option<wire::Nanos>,
-    noting: Option<wire::Nanos>,
-}
-
 /// Finds out what has to be known of the program before it is profiled.
-fn prepare(options: &mut Options, executable: &launch::Executable) -> Result<Costs> {
+fn prepare(options: &mut Options, executable: &launch::Executable) -> Result<VisitCosts> {
     adopt_crate(options, executable);
-    let costs =
-        Costs { visit: check_points(options, executable)?, noting: points::noting_cost(&options.points) };
+    let costs = VisitCosts {
+        visit: check_points(options, executable)?,
+        noting: points::noting_cost(&options.points),
+    };
     if let Some(name) = canonical(executable).file_name() {
         options.file = name.to_string_lossy().into_owned();
     }
@@ -284,6 +271,8 @@ fn once(
     runtime: &Path,
     runs: &mut Runs,
 ) -> Result<(launch::Exit, Result<Option<Failure>>)> {
+    /// A program that cannot be profiled may have ended.
+    const ENDING: wire::Nanos = wire::Nanos(50_000_000);
     let recorder = Recording::create(&options.output)?;
     let shared = SharedMapping::create().map_err(without_memory)?;
     offer(&shared, options);
@@ -293,11 +282,25 @@ fn once(
     let start = monotonic();
     let follower = follow_what_it_executes(args, &shared, runtime)?;
     let asks = follower.as_ref().map(Follower::variable);
-    let with = launch::With::Memory(&shared, asks.as_deref());
-    let child = launch::spawn(executable, &args.program[1..], runtime, with)?;
+    let (child, guarding) = if executable.held_at().is_some() {
+        let look_after = |held: &launch::Held| attach::look_after_held(held, &shared);
+        let (child, begun) = launch::spawn_held(executable, &args.program[1..], look_after)?;
+        let refused = || Err(anyhow::anyhow!("the kernel does not allow ptrace here"));
+        let guarding = begun.unwrap_or_else(refused).and_then(|(held, guarding)| guarding.put_in(held));
+        if let Err(error) = &guarding
+            && child.wait_until(kernel::clock::monotonic() + ENDING).is_none()
+        {
+            let error = format!("{error:#}");
+            kernel::say!("whatif: the program runs unprofiled: {}", profile::printable(&error));
+        }
+        (child, guarding.ok())
+    } else {
+        let with = launch::With::Memory(&shared, asks.as_deref());
+        (launch::spawn(executable, &args.program[1..], runtime, with)?, None)
+    };
     let repeat = runs.done;
     let arguments = || args.program[1..].iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
-    let facts = || facts(options, executable, arguments(), &shared, (started, repeat));
+    let facts = || facts((options, std::process::id()), executable, arguments(), &shared, (started, repeat));
     let before = runs.blocks;
     let tree = tree(&shared, options, options.may_hold());
     follower.iter().for_each(|follower| follower.set_tree(Arc::clone(&tree)));
@@ -307,6 +310,7 @@ fn once(
         supervise(options, executable, (&shared, programs), &target, recorder, (start, &facts), runs);
     runs.is_done(before);
     let ended = child.verdict(child.wait());
+    guarding.into_iter().for_each(attach::Guarding::end);
     if !options.quiet {
         say_of_followed(follower.iter().flat_map(Follower::notes));
     }
@@ -450,7 +454,8 @@ fn profile_joined(
     }
     let recorder = Recording::create(&options.output)?;
     let repeat = runs.done;
-    let facts = || facts(options, executable, arguments_of(target.pid()), shared, (started, repeat));
+    let pid = target.pid();
+    let facts = || facts((options, pid), executable, arguments_of(pid), shared, (started, repeat));
     // From here on that looks after both.
     std::mem::forget((unprofiled, held));
     supervise(options, executable, (shared, follower.programs()), &target, recorder, (start, &facts), runs)
@@ -568,6 +573,8 @@ fn supervise(
     }
     let failure =
         diagnosis::diagnose(options, shared, &points, &observer, &outcome, now.saturating_sub(start));
+    let (failure, halted) = halted(&options.limits, start, failure);
+    halted.iter().try_for_each(|warning| session.warn(warning))?;
     let counted = points.costs(runs.visit_cost, runs.noting_cost, now.saturating_sub(start));
     let mut of_places = diagnosis::points(&points);
     of_places.extend(diagnosis::regions(options, &observer));
@@ -600,6 +607,24 @@ fn supervise(
         kernel::say!("whatif: {survivors}");
     }
     Ok(failure)
+}
+
+/// Experiments that were to end before their time, and what is to be said of that. That there were too few of them is no failure then. `start`: of the session.
+fn halted(limits: &Limits, start: Nanos, failure: Option<Failure>) -> (Option<Failure>, Option<Warning>) {
+    let Some(why) = limits.halt.why() else { return (failure, None) };
+    let is_early = matches!(
+        failure,
+        Some(Failure::TooShort { .. } | Failure::NoSamples { .. } | Failure::PointNeverReached { .. })
+    );
+    let ended = limits.halt.ended();
+    let took = ended.and_then(limits::Ended::took);
+    let at = ended.map_or(Nanos::ZERO, |ended| ended.asked.saturating_sub(start));
+    let warning = match why {
+        Why::DelaySpent => None,
+        Why::Breach { .. } => Some(Warning::GuardBreached { at, why: why.to_string(), took }),
+        Why::Ordered(_) => Some(Warning::Halted { at, why: why.to_string(), took }),
+    };
+    (failure.filter(|_| !is_early), warning)
 }
 
 /// Writes down what production says, and what is doubtful about it.
@@ -854,7 +879,14 @@ fn profile(
         )?;
         let until =
             options.duration.map(|most| monotonic() + Nanos::from(most.saturating_sub(runs.begin.elapsed())));
-        let mut conductor = Conductor::new(shared, points, until, |time| ended_within(target, time));
+        let limits = &options.limits;
+        let lookout = std::thread::Builder::new()
+            .name("lookout".into())
+            .spawn_scoped(scope, || limits::look_out(limits, points, shared.memory(), &stop));
+        if let Err(error) = &lookout {
+            limits.halt.ask(Why::Ordered(format!("nothing looks whether --guard holds: {error}")));
+        }
+        let mut conductor = Conductor::new(shared, points, until, limits, |time| ended_within(target, time));
         let outcome = match options.survey {
             Some(what) => {
                 survey::conduct(what, options, points, observer, &mut conductor).map(|()| Outcome::default())
@@ -865,8 +897,9 @@ fn profile(
             }
         };
         stop.store(true, Ordering::Relaxed);
-        // The program has ended, and its parent should not have to wait for the drainer's nap.
+        // The program has ended, and its parent should not have to wait for the others' naps.
         drainer.thread().unpark();
+        lookout.iter().for_each(|lookout| lookout.thread().unpark());
         outcome
     });
     if outcome.as_ref().is_err_and(|error| error.is::<heat::Refused>()) {
@@ -874,12 +907,17 @@ fn profile(
         target.terminate(options.stop_signal);
     }
     let outcome = outcome?;
+    if let Some((why, ended)) = options.limits.halt.why().zip(options.limits.halt.ended()) {
+        Said::Halted(why, ended).say(&options.limits);
+    }
     if !target.has_ended() && options.then == arguments::Then::Terminate {
         if !options.quiet {
-            let why = match (options.survey, runs.outlook.is_sure()) {
-                (Some(_), _) => "that is all",
-                (None, true) => "all is known as exactly as --precision asks",
-                (None, false) => "the time is up",
+            let halted = options.limits.halt.why().map(ToString::to_string);
+            let why = match (&halted, options.survey, runs.outlook.is_sure()) {
+                (Some(why), ..) => &profile::printable(why),
+                (None, Some(_), _) => "that is all",
+                (None, None, true) => "all is known as exactly as --precision asks",
+                (None, None, false) => "the time is up",
             };
             // `whatif points` has no such option.
             let otherwise = match options.survey {
@@ -887,7 +925,9 @@ fn profile(
                 _ => "; --then continue leaves it alone",
             };
             let signal = arguments::name_of(options.stop_signal);
-            kernel::say!("whatif: {why}; asking the program to end ({signal}{otherwise})");
+            let asked = format!("asking the program to end ({signal}{otherwise})");
+            let asked = if options.is_attached { "letting the program go".to_owned() } else { asked };
+            kernel::say!("whatif: {why}; {asked}");
         }
         target.terminate(options.stop_signal);
     }
@@ -916,8 +956,9 @@ fn rest(
     }
 }
 
+/// `pid`: a process that has the environment and the cgroup of the program, which it has from `whatif` until it is there.
 fn facts(
-    options: &Options,
+    (options, pid): (&Options, u32),
     executable: &launch::Executable,
     arguments: Vec<String>,
     shared: &SharedMapping,
@@ -934,7 +975,7 @@ fn facts(
         kernel: system.release().to_string_lossy().into_owned(),
         cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
         seed: options.seed,
-        options: options.typed.clone(),
+        options: ran_as::with(&options.typed, pid),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         sampler: match sampler {
             Sampler::Perf | Sampler::PerfUser => "perf task-clock".to_owned(),

@@ -25,6 +25,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::{Index, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 use symbols::Frame;
 use wire::{
     Address, SharedMemory,
@@ -39,6 +40,8 @@ const OFFERS: usize = 64;
 const MOST_LINES: usize = 1 << 16;
 /// Samples that the next region is chosen from are not older than this.
 const OFFER_AGE: Nanos = Nanos::from_millis(250);
+/// Telling the runtime which code is in scope never takes more than this part of the time, as a divisor.
+const MOST_SHARE: u32 = 100;
 
 impl Index<RegionIndex> for [Known] {
     type Output = Known;
@@ -126,6 +129,8 @@ pub struct Observer {
     /// Out-of-scope images that samples fell in, for the message when nothing was in scope.
     elsewhere: HashMap<String, u64>,
     unpublished: bool,
+    /// When it may be told again.
+    next_publication: Instant,
     /// The region of the window under way, and the samples since it was asked for.
     watched: Option<RegionIndex>,
     watch: Vec<Watched>,
@@ -197,6 +202,7 @@ impl Observer {
             in_scope: 0,
             elsewhere: HashMap::new(),
             unpublished: true,
+            next_publication: Instant::now(),
             watched: None,
             watch: Vec::new(),
             chains: (options.survey == Some(Survey::Points) || options.looks_for_point()).then(HashMap::new),
@@ -251,7 +257,7 @@ impl Observer {
         }
         self.finer.set(memory, running);
         self.circles.publish();
-        if std::mem::take(&mut self.unpublished) {
+        if self.unpublished && Instant::now() >= self.next_publication {
             self.publish();
         }
     }
@@ -564,9 +570,12 @@ impl Observer {
     }
 
     /// Tells the runtime which code of the candidate images is known to be outside the scope.
-    fn publish(&self) {
+    fn publish(&mut self) {
+        let begin = Instant::now();
         let images = self.images.code_ranges().into_iter().map(ends);
         self.memory.code.publish(images, outside(self.code()));
+        self.unpublished = false;
+        self.next_publication = begin + begin.elapsed() * MOST_SHARE;
     }
 
     /// All code that is known, in the order of its addresses.
@@ -607,7 +616,7 @@ impl Observer {
                 self.piece_at(address);
             }
         }
-        if std::mem::take(&mut self.unpublished) {
+        if self.unpublished {
             self.publish();
         }
     }

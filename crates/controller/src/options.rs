@@ -4,6 +4,7 @@ use crate::arguments;
 use crate::code_scope::CodeScope;
 use crate::experiment::Choices;
 use crate::hint::Source;
+use crate::limits::{self, AskedLimits, Limits};
 use crate::naming::Naming;
 use crate::points::PointSpec;
 use crate::region::RegionSpec;
@@ -77,6 +78,10 @@ pub struct Options {
     /// Faults that are injected on purpose, as bits.
     pub faults: u32,
     pub quiet: bool,
+    /// Whether the program has run before, and goes on when it is no longer profiled.
+    pub is_attached: bool,
+    /// What ends experiments before their time.
+    pub limits: Limits,
     /// The options as they were typed, for the recording.
     pub typed: String,
 }
@@ -164,6 +169,8 @@ impl Options {
             },
             without_rules: args.without_rules.iter().fold(0, |bits, rule| bits | 1 << rule),
             faults: args.faults.iter().fold(0, |bits, fault| bits | fault_bit(*fault)),
+            is_attached: false,
+            limits: Limits::default(),
             quiet: args.quiet,
             typed: typed(args),
         })
@@ -171,12 +178,34 @@ impl Options {
 }
 
 impl Options {
-    /// Keeps the command for the advice in reports: the program that is profiled is another one.
-    pub fn remember_command(&mut self) {
+    /// Has experiments end when one of these limits is reached.
+    ///
+    /// # Errors
+    /// What makes no sense, and what does.
+    pub fn limit(&mut self, asked: &AskedLimits) -> Result<()> {
+        self.limits = Limits::new(asked, self.duration)?;
+        if let Some(most) = asked.most_speedup {
+            self.choices =
+                limits::up_to(most, std::mem::replace(&mut self.choices, Choices { speedups: Vec::new() }))?;
+        }
+        let guards: Vec<&str> = asked.guards.iter().map(|guard| guard.text.as_str()).collect();
+        self.remember("guards", guards.into());
+        self.remember("most_delay", asked.most_delay.into());
+        self.remember("most_speedup", asked.most_speedup.into());
+        Ok(())
+    }
+
+    /// Keeps something else with the options in the recording.
+    fn remember(&mut self, name: &str, value: serde_json::Value) {
         if let Ok(serde_json::Value::Object(mut typed)) = serde_json::from_str(&self.typed) {
-            typed.insert("command".to_owned(), self.program.clone().into());
+            typed.insert(name.to_owned(), value);
             self.typed = serde_json::Value::Object(typed).to_string();
         }
+    }
+
+    /// Keeps the command for the advice in reports: the program that is profiled is another one.
+    pub fn remember_command(&mut self) {
+        self.remember("command", self.program.clone().into());
     }
 
     /// Whether places are looked for whose visits may be progress, in a program that marks none.
@@ -230,10 +259,7 @@ fn speedup(text: &str) -> Result<Speedup> {
 }
 
 fn precision(text: &str) -> Result<f64> {
-    let per_cent: Option<f64> = text.trim().trim_end_matches('%').trim().parse().ok();
-    per_cent
-        .filter(|per_cent| *per_cent > 0.0 && *per_cent <= 100.0)
-        .map(|per_cent| per_cent / 100.0)
+    profile::relation::part(text)
         .with_context(|| format!("--precision {text}: give a per cent above 0, as in --precision 2%"))
 }
 

@@ -60,6 +60,7 @@ fn audit(measured: &Measured, seen: &Seen, cpus: u32) -> Audit {
         crowded: after.crowded.saturating_sub(before.crowded),
         noting: change(|t| t.noting),
         answered: change(|t| t.answered),
+        executing: measured.executing,
     }
 }
 

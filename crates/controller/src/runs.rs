@@ -13,6 +13,13 @@ use std::time::Instant;
 /// After so many runs in a row without an experiment the program is not run again.
 const MOST_FRUITLESS: u32 = 3;
 
+/// What visits to breakpoints cost; see [`Runs`].
+#[derive(Default)]
+pub struct VisitCosts {
+    pub visit: Option<wire::Nanos>,
+    pub noting: Option<wire::Nanos>,
+}
+
 /// The runs of a program into one recording.
 pub struct Runs {
     pub begin: Instant,
@@ -41,6 +48,33 @@ pub struct Runs {
 }
 
 impl Runs {
+    /// None yet.
+    pub fn new(
+        options: &Options,
+        costs: &VisitCosts,
+        hint: Option<Hint>,
+        audience: Box<dyn Audience>,
+    ) -> Self {
+        let fixed = options.fixed_speedups || !options.regions.is_empty();
+        Self {
+            begin: Instant::now(),
+            done: 0,
+            fruitless: 0,
+            blocks: 0,
+            history: History::default(),
+            random: fastrand::Rng::with_seed(options.seed),
+            outlook: Outlook::new(options.precision, fixed),
+            whole: Whole::default(),
+            hint,
+            visit_cost: costs.visit,
+            noting_cost: costs.noting,
+            chosen: None,
+            profiled: None,
+            shown: false,
+            audience,
+        }
+    }
+
     /// Counts a run, before which there were so many experiments.
     pub fn is_done(&mut self, before: u64) {
         self.done += 1;

@@ -5,7 +5,7 @@
 //! all of them *get* is known. Where all CPUs are busy, it is divided fairly: if `n` threads of the program get `a` CPUs
 //! and others get `u`, there are `n u / a` others. Where a CPU is idle, every thread that wants one has one.
 
-use kernel::cpu::CpuUse;
+use kernel::cpu::{CpuUse, ProgramUse};
 use std::sync::atomic::Ordering::Relaxed;
 use wire::layout::THREAD;
 use wire::slot::Activity;
@@ -24,6 +24,7 @@ const MOST: f64 = 64.0;
 #[derive(Debug, Default)]
 pub struct Strangers {
     mean: f64,
+    program: ProgramUse,
     before: Option<CpuUse>,
     since: Nanos,
     /// Threads of the program that could run, summed over so many looks.
@@ -41,13 +42,14 @@ impl Strangers {
         if now < self.since + INTERVAL {
             return;
         }
-        let Ok(used) = CpuUse::of(&roots()) else { return };
+        let Ok(used) = self.program.now(&roots()) else { return };
         if let Some(before) = self.before {
             let cpus = f64::from(memory.header.machine_cpus.load(Relaxed));
             self.mean += (others(before, used, cpus, self.able / self.looks) - self.mean) * SMOOTHING;
             memory.header.strangers.store((self.mean * f64::from(THREAD)) as u32, Relaxed);
         }
-        *self = Self { mean: self.mean, before: Some(used), since: now, ..Self::default() };
+        (self.before, self.since) = (Some(used), now);
+        (self.able, self.looks) = (0.0, 0.0);
     }
 }
 

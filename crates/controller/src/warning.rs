@@ -62,6 +62,12 @@ pub enum Warning {
     )]
     UnannouncedWaits,
 
+    #[error(
+        "the program is written in Go, and threads are accounted for, not goroutines: where one of these hands work to another, or waits for it, without the \
+         kernel, gains can be wrong by more than their intervals say"
+    )]
+    Goroutines,
+
     /// `share`: of a CPU.
     #[error(
         "counting visits to {point} took the time of {:.0} % of a CPU, which looks like time in the code that is visited",
@@ -71,8 +77,8 @@ pub enum Warning {
 
     /// `share`: of the CPU time.
     #[error(
-        "{programs} programs were executed, and each takes longer under whatif: asking and joining took {:.0} % of the time that was sampled, so gains come out \
-         too small by at least that share",
+        "{programs} programs were executed, and each takes longer under whatif: that was {:.0} % of the CPU time; gains are corrected for it, and their intervals \
+         hold what was measured as well",
         100.0 * .share
     )]
     CostlyExecution { programs: u32, share: f64 },
@@ -161,6 +167,14 @@ pub enum Warning {
     #[error("there are only {samples} samples of {} in production", printable(.program))]
     HintFewSamples { program: String, samples: u64 },
 
+    /// `at`: since the session began; `took`: from then until no thread was delayed.
+    #[error("experiments ended before their time, after {:.3} s: {}; {}", .at.as_secs_f64(), printable(.why), until_still(*.took))]
+    GuardBreached { at: profile::Nanos, why: String, took: Option<profile::Nanos> },
+
+    /// The same, by an order of the process that has started them.
+    #[error("experiments ended before their time, after {:.3} s: {}; {}", .at.as_secs_f64(), printable(.why), until_still(*.took))]
+    Halted { at: profile::Nanos, why: String, took: Option<profile::Nanos> },
+
     /// Functions and their shares in production, most first; at least one.
     #[error("{}", elsewhere(.unseen))]
     ProductionElsewhere { unseen: Vec<(String, f64)> },
@@ -181,6 +195,7 @@ impl Warning {
             Self::NoSwitchRecords => "no-switch-records",
             Self::CallersUnknown { .. } => "callers-unknown",
             Self::UnannouncedWaits => "unannounced-waits",
+            Self::Goroutines => profile::Warning::GOROUTINES,
             Self::CostlyPoint { .. } => "costly-point",
             Self::CostlyExecution { .. } => "costly-execution",
             Self::CodeWithoutPlace => "code-without-place",
@@ -201,6 +216,8 @@ impl Warning {
             Self::HintNameless { .. } => "hint-nameless",
             Self::HintFewSamples { .. } => "hint-few-samples",
             Self::ProductionElsewhere { .. } => "production-elsewhere",
+            Self::GuardBreached { .. } => profile::Warning::GUARD_BREACHED,
+            Self::Halted { .. } => "halted",
         }
     }
 
@@ -233,6 +250,9 @@ impl Warning {
             }
             Self::UnannouncedWaits => {
                 "nothing to do, unless the program also reads files or the network by system calls of its own"
+            }
+            Self::Goroutines => {
+                "take gains for hints, and check them by changing the code: whatif ab -- BEFORE -- AFTER"
             }
             Self::CostlyPoint { .. } => {
                 "mark it in the source, which costs next to nothing, or count a place that is visited less often, such as a system call \
@@ -269,6 +289,10 @@ impl Warning {
                 "profile a shorter run, or let the compiler keep its code (node --no-flush-bytecode)"
             }
             Self::ImageUnreadable { .. } => "rebuild that file with debug information",
+            Self::GuardBreached { .. } => {
+                "see whether it was the experiments or something else; if it was them, allow less delay (--most-speedup, --most-delay)"
+            }
+            Self::Halted { .. } => "nothing to do: what was measured before counts",
             _ => self.advice_on_production(),
         }
     }
@@ -310,6 +334,17 @@ impl From<&Warning> for profile::Warning {
     }
 }
 
+/// How long it took until no thread was delayed.
+fn until_still(took: Option<profile::Nanos>) -> String {
+    match took {
+        Some(took) => format!(
+            "{:.1} ms later no thread was delayed, and what the window had measured was thrown away",
+            took.get() as f64 / 1e6
+        ),
+        None => "some threads still paused two seconds later".to_owned(),
+    }
+}
+
 /// Why there are no better samples.
 fn refusal(errno: i32) -> String {
     match errno {
@@ -321,6 +356,7 @@ fn refusal(errno: i32) -> String {
 fn kind_of(names: NameSource) -> &'static str {
     match names {
         NameSource::Symbols => "the names of its symbol table",
+        NameSource::Go => "the names of Go's own table",
         NameSource::DynamicSymbols => "the names of its dynamic symbols, or their addresses",
         NameSource::Addresses => "their addresses",
     }

@@ -8,7 +8,9 @@
 use super::audit::{self, Waits};
 use super::backlog::{self, Backlog, Counted};
 use super::clocks::{Came, Clocks};
+use super::executing::{self, Executed};
 use super::in_flight::{InFlight, Stamped};
+use super::limits::Limits;
 use super::owner::Selection;
 use super::points::{Counts, Distributions, Points};
 use kernel::SharedMapping;
@@ -48,6 +50,11 @@ const SIGN_OF_LIFE: u64 = 200_000_000;
 /// The runtime stops sampling when it has not heard of it for this long.
 const ALIVE: u64 = 3_000_000_000;
 
+/// The same where something may end experiments at any moment: so soon that is seen.
+const LOOK_AT_LIMITS: u64 = 5_000_000;
+/// For so long threads are waited for that pause when an experiment has been ended before its time.
+const STILLNESS: u64 = 2_000_000_000;
+
 /// Longer than any run that is one window.
 const A_DAY: Nanos = Nanos::from_millis(86_400_000);
 /// Time between two checks whether a run without windows is over.
@@ -84,6 +91,8 @@ pub struct Measured {
     pub after: Totals,
     /// What threads waited for, where the kernel tells.
     pub waits: Option<Waits>,
+    /// What executing programs took more because they were profiled, in CPU time.
+    pub executing: Nanos,
     /// Debt of the threads that were running at the end, and how many those were.
     pub unpaid: Nanos,
     pub running: u32,
@@ -151,6 +160,8 @@ pub struct Conductor<'a> {
     signed: u64,
     /// Whether the runtime may have taken an experiment for over since that was last asked.
     lapsed: bool,
+    /// What may end experiments before their time.
+    limits: &'a Limits,
     /// Sleeps until a time, or returns true at once when the program has ended.
     ended: Box<dyn FnMut(Duration) -> bool + 'a>,
 }
@@ -161,6 +172,7 @@ impl<'a> Conductor<'a> {
         shared: &'a SharedMapping,
         points: &'a Points,
         until: Option<Nanos>,
+        limits: &'a Limits,
         ended: impl FnMut(Duration) -> bool + 'a,
     ) -> Self {
         let mut conductor = Self {
@@ -174,6 +186,7 @@ impl<'a> Conductor<'a> {
             delayed: Nanos::ZERO,
             signed: u64::MAX,
             lapsed: false,
+            limits,
             ended: Box::new(ended),
         };
         conductor.idle();
@@ -183,6 +196,33 @@ impl<'a> Conductor<'a> {
     /// Begins an epoch without an experiment: threads that pause go on.
     fn idle(&mut self) {
         self.begin(0, Speedup::NONE, Nanos::ZERO, &Selection::default());
+        if self.limits.halt.is_asked() {
+            self.note_stillness();
+        }
+    }
+
+    /// Experiments were to end, and none is under way: notes when no thread is delayed any more.
+    fn note_stillness(&self) {
+        const MOMENT: Duration = Duration::from_micros(200);
+        if self.limits.halt.ended().is_some() {
+            return;
+        }
+        let off = kernel::clock::monotonic().0;
+        let pauses = || self.memory.slots.used().iter().any(|slot| slot.is_taken() && slot.is_pausing());
+        let mut still = kernel::clock::monotonic().0;
+        while pauses() && still < off + STILLNESS {
+            std::thread::sleep(MOMENT);
+            still = kernel::clock::monotonic().0;
+        }
+        let still = (still < off + STILLNESS).then(|| Nanos::new(still));
+        self.limits.halt.has_ended(Nanos::new(off), still);
+    }
+
+    /// No further experiment is made: if that is because one was to end, it is noted when delays had.
+    pub fn end(&mut self) {
+        if self.limits.halt.is_asked() && self.limits.halt.ended().is_none() {
+            self.idle();
+        }
     }
 
     fn begin(&mut self, region: u32, speedup: Speedup, length: Nanos, selection: &Selection) {
@@ -199,6 +239,7 @@ impl<'a> Conductor<'a> {
         );
         self.memory.header.experimenting.store(u32::from(region > 0), Ordering::Relaxed);
         self.delayed += Nanos::new(self.shared.begin_epoch(self.epoch).0);
+        self.limits.are_delayed(self.delayed);
     }
 
     /// Until when the runtime goes on with the experiment if it hears nothing more: a killed controller leaves no pause behind.
@@ -225,10 +266,14 @@ impl<'a> Conductor<'a> {
         self.delayed
     }
 
-    /// Waits; false if the program has ended. Tells the runtime now and then that the controller is alive.
+    /// Waits; false if the program has ended, or experiments are to end. Tells the runtime now and then that the controller is alive.
     pub fn wait(&mut self, time: Nanos) -> bool {
         let until = kernel::clock::monotonic().0 + time.get();
+        let most = if self.limits.are_watched() { LOOK_AT_LIMITS } else { SIGN_OF_LIFE };
         loop {
+            if self.limits.halt.is_asked() {
+                return false;
+            }
             let now = kernel::clock::monotonic().0;
             self.lapsed |= now.saturating_sub(self.signed) > LEASE;
             self.signed = now;
@@ -238,14 +283,15 @@ impl<'a> Conductor<'a> {
             if left == 0 {
                 return true;
             }
-            if (self.ended)(Duration::from_nanos(left.min(SIGN_OF_LIFE))) {
+            if (self.ended)(Duration::from_nanos(left.min(most))) {
                 return false;
             }
         }
     }
 
-    /// Conducts a window. `None` if the program ended before the window did.
+    /// Conducts a window. `None` if the program ended before the window did, or experiments were to end.
     pub fn conduct(&mut self, order: &Order) -> Option<Measured> {
+        executing::prepare(self.memory);
         let speedup = Speedup(u32::from(order.speedup.per_mille()) * 1000);
         let begin = self.read().counted();
         self.backlog.begins(&begin);
@@ -327,13 +373,15 @@ impl<'a> Conductor<'a> {
         let speedup = Speedup(u32::from(order.speedup.per_mille()) * 1000);
         self.begin(order.region, speedup, A_DAY, &order.selection);
         let epoch = self.epoch;
-        let audited = audit::Reading::now(self.memory);
+        let (audited, executed) = (audit::Reading::now(self.memory), Executed::now(self.memory));
         let before = self.memory.slots.totals();
         let first = self.read();
         release();
         while self.wait(IDLE) {}
         let last = self.read();
         let waits = audit::Reading::now(self.memory).since(&audited);
+        // The program has ended.
+        executing::prepare(self.memory);
         let threads = self.memory.slots.used().iter().count() as u32;
         self.idle();
         Measured {
@@ -348,6 +396,7 @@ impl<'a> Conductor<'a> {
             before,
             after: self.memory.slots.totals(),
             waits,
+            executing: Nanos::new(Executed::now(self.memory).cost_since(executed).0),
             // What ended threads owe is unknown; it is little beside a whole run.
             unpaid: Nanos::ZERO,
             ahead: Nanos::ZERO,
@@ -358,7 +407,7 @@ impl<'a> Conductor<'a> {
 
     fn measure(&mut self, epoch: Epoch, length: Nanos) -> Option<Measured> {
         let pairs = self.pairs();
-        let audited = audit::Reading::now(self.memory);
+        let (audited, executed) = (audit::Reading::now(self.memory), Executed::now(self.memory));
         let before = self.memory.slots.totals();
         let sampled: Vec<u64> = self.memory.slots.used().iter().map(sampled_by).collect();
         let first = self.read();
@@ -378,6 +427,7 @@ impl<'a> Conductor<'a> {
         let latencies = latencies(&in_flight, &distributions, &self.points.distributions());
         let after = self.memory.slots.totals();
         let waits = audit::Reading::now(self.memory).since(&audited);
+        let executing = Nanos::new(Executed::now(self.memory).cost_since(executed).0);
         let visits = differences(&last.counts.visits, &first.counts.visits);
         // A forked child that has ended since would look as if it owed everything.
         super::dead_slots::collect(self.memory);
@@ -417,6 +467,7 @@ impl<'a> Conductor<'a> {
             before,
             after,
             waits,
+            executing,
             unpaid: Nanos::new(unpaid),
             ahead: Nanos::new(ahead),
             running,

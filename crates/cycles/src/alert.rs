@@ -6,13 +6,15 @@
 use super::arguments::{Diff, Which};
 use super::bounds::{excess, level, misses_of};
 use super::condition::{Condition, Kind, Quantity, Subject};
+use super::counted;
 use super::diff::{query_for, span_for};
 use super::files::known_by;
 use super::functions::{Gather, Keys, tally};
+use super::names::Names;
 use super::pattern::glob;
 use super::query::Query;
 use super::time;
-use crate::{ConditionVerdict, Conditions, Judged, JudgedRow, Share, Side};
+use crate::{ConditionVerdict, Conditions, Heading, Judged, JudgedRow, Share, Side};
 use anyhow::{Context as _, Result, bail, ensure};
 use archive::{By, Forest, Group, Parts, Selection, UnixSeconds};
 use jiff::{Timestamp, Zoned};
@@ -35,14 +37,42 @@ pub fn judge(args: &Diff) -> Conditions {
     let mut known = HashMap::new();
     // The end of one span is the begin of the next.
     let now = Zoned::now();
+    all(&args.fail_if, |condition| judge_one(args, condition, &now, &mut known))
+}
+
+/// Judges conditions about `sides`, A and B as they were typed, by samples that were counted elsewhere. `counted` gets what a side is, as it is typed (nothing: all that
+/// there is), and returns its samples and the width of its spans in seconds.
+pub fn judge_counted(
+    conditions: &[Condition],
+    sides: (&str, &str),
+    mut counted: impl FnMut(Option<&str>) -> Result<Rc<(counted::Counted, i64)>>,
+) -> Conditions {
+    all(conditions, |condition| {
+        let Subject { kind, .. } = condition.subject;
+        ensure!(
+            condition.quantity == Quantity::Share && matches!(kind, Kind::Function | Kind::Image),
+            "over all machines there are shares of functions and images: write share(NAME) or share(image:NAME)"
+        );
+        let (span, other_span) = spans(Some(sides), false, condition)?;
+        let mut measured = |span: Option<&str>| -> Result<Measured> {
+            let of = counted(span)?;
+            Ok(Measured::of_counted(span.unwrap_or_default().to_owned(), &of.0, of.1, kind))
+        };
+        let of = measured(span.as_deref())?;
+        let with = other_span.map(|span| measured(span.as_deref())).transpose()?;
+        judge_sides(condition, &of, with.as_ref(), || measured(None))
+    })
+}
+
+fn all(conditions: &[Condition], mut judge: impl FnMut(&Condition) -> Result<Judged>) -> Conditions {
     let judged = |condition: &Condition| {
-        judge_one(args, condition, &now, &mut known).unwrap_or_else(|error| Judged {
+        judge(condition).unwrap_or_else(|error| Judged {
             verdict: ConditionVerdict::CannotBeJudged,
             why: Some(format!("{error:#}")),
             ..empty(condition)
         })
     };
-    Conditions { conditions: args.fail_if.iter().map(judged).collect() }
+    Conditions { conditions: conditions.iter().map(judged).collect() }
 }
 
 fn empty(condition: &Condition) -> Judged {
@@ -58,7 +88,8 @@ fn empty(condition: &Condition) -> Judged {
 type Known = HashMap<(Option<String>, Quantity, Kind), Rc<Measured>>;
 
 fn judge_one(args: &Diff, condition: &Condition, now: &Zoned, known: &mut Known) -> Result<Judged> {
-    let (span, other_span) = spans(args, condition)?;
+    let has_times = args.which.since.is_some() || args.which.until.is_some();
+    let (span, other_span) = spans(args.sides(), has_times, condition)?;
     let mut measured = |span: Option<String>| -> Result<Rc<Measured>> {
         let key = (span, condition.quantity, condition.subject.kind);
         if let Some(measured) = known.get(&key) {
@@ -75,25 +106,37 @@ fn judge_one(args: &Diff, condition: &Condition, now: &Zoned, known: &mut Known)
     };
     let of = measured(span)?;
     let with = other_span.map(&mut measured).transpose()?;
+    let kind = condition.subject.kind;
+    let mut judged = judge_sides(condition, &of, with.as_deref(), || {
+        let mut which = of_span(&args.which);
+        which.folder.db = Some(of.side.heading.database.clone().into());
+        Measured::of(String::new(), Query::new(&which)?, condition.quantity, kind)
+    })?;
+    judged.closer = judged.rows.first().map(|row| closer(args, kind, row, &of));
+    Ok(judged)
+}
+
+/// Judges a condition by what was measured of its two sides, of which the second may not be needed. `everywhere` measures all that there is.
+fn judge_sides(
+    condition: &Condition,
+    of: &Measured,
+    with: Option<&Measured>,
+    everywhere: impl FnOnce() -> Result<Measured>,
+) -> Result<Judged> {
     let mut names: BTreeSet<&Name> = of.terms.keys().collect();
     names.extend(with.iter().flat_map(|with| with.terms.keys()));
     let mut found = matching(&condition.subject, names.into_iter())?;
-    let everywhere;
+    let all;
     if found.is_empty() {
         // It may just not have run, which is known, or not exist, which no condition is passed by.
-        let mut which = of_span(&args.which);
-        which.folder.db = Some(of.side.heading.database.clone().into());
-        let kind = condition.subject.kind;
-        everywhere = Measured::of(String::new(), Query::new(&which)?, condition.quantity, kind)?;
-        found = matching(&condition.subject, everywhere.terms.keys())?;
-        ensure!(!found.is_empty(), not_there(&condition.subject, everywhere.terms.keys()));
+        all = everywhere()?;
+        found = matching(&condition.subject, all.terms.keys())?;
+        ensure!(!found.is_empty(), not_there(&condition.subject, all.terms.keys()));
     }
     let misses = misses_of(found.len());
     let mut rows: Vec<JudgedRow> = found
         .iter()
-        .map(|name| {
-            row(condition, name, &of.level(name, misses), with.as_ref().map(|with| with.level(name, misses)))
-        })
+        .map(|name| row(condition, name, &of.level(name, misses), with.map(|with| with.level(name, misses))))
         .collect();
     let upwards = if condition.relation.is_upwards() { 1.0 } else { -1.0 };
     rows.sort_by(|one, other| {
@@ -105,26 +148,26 @@ fn judge_one(args: &Diff, condition: &Condition, now: &Zoned, known: &mut Known)
     let verdict = rows.first().map(|row| row.verdict).unwrap_or_default();
     let shown = rows.iter().filter(|row| row.verdict != ConditionVerdict::DoesNotHold).count();
     rows.truncate(shown.clamp(1, ROWS));
-    let closer = rows.first().map(|row| closer(args, condition.subject.kind, row, &of));
-    let sides = (of.side.clone(), with.as_ref().map(|with| with.side.clone()));
     Ok(Judged {
         verdict,
-        of: Some(sides.0),
-        with: sides.1,
+        of: Some(of.side.clone()),
+        with: with.map(|with| with.side.clone()),
         judged: found.len(),
         held,
         rows,
-        closer,
         ..empty(condition)
     })
 }
 
-/// What the two sides of a condition are about: a span as it was typed, or `None` for what `--since` and `--until` say.
-fn spans(args: &Diff, condition: &Condition) -> Result<(Option<String>, Option<Option<String>>)> {
-    let sides = args.before.as_ref().zip(args.after.as_ref());
+/// What the two sides of a condition are about: a span as it was typed, or `None` for what `--since` and `--until` say, if they do (`has_times`).
+fn spans(
+    sides: Option<(&str, &str)>,
+    has_times: bool,
+    condition: &Condition,
+) -> Result<(Option<String>, Option<Option<String>>)> {
     let named = |span: &String| match (span.as_str(), sides) {
-        ("A", Some((before, _))) => Ok(before.clone()),
-        ("B", Some((_, after))) => Ok(after.clone()),
+        ("A", Some((before, _))) => Ok(before.to_owned()),
+        ("B", Some((_, after))) => Ok(after.to_owned()),
         ("A" | "B", None) => {
             bail!("it says {span}: give A and B as well: whatif diff A B --fail-if CONDITION")
         }
@@ -133,17 +176,16 @@ fn spans(args: &Diff, condition: &Condition) -> Result<(Option<String>, Option<O
     let said = condition.span.as_ref().map(named).transpose()?;
     let other = condition.limit.other.as_ref().map(|(_, span)| span.as_ref().map(named).transpose());
     let other = other.transpose()?;
-    let has_times = args.which.since.is_some() || args.which.until.is_some();
     let left = match (said, sides, &other) {
         (Some(said), _, _) => Some(said),
-        (None, Some((_, after)), _) => Some(after.clone()),
+        (None, Some((_, after)), _) => Some(after.to_owned()),
         (None, None, Some(Some(other))) if !has_times => Some(after(other)?),
         _ => None,
     };
     let Some(other) = other else { return Ok((left, None)) };
     let right = match (other, sides) {
         (Some(other), _) => Some(other),
-        (None, Some((_, after))) => Some(after.clone()),
+        (None, Some((_, after))) => Some(after.to_owned()),
         (None, None) => None,
     };
     ensure!(left != right, "both sides are of the same samples; give another span, as in 7d..1d");
@@ -297,7 +339,7 @@ impl Measured {
         let length = query.heading.until.unwrap_or(0).saturating_sub(query.heading.since.unwrap_or(0));
         let resolution = query.db.resolution(&query.selection)?.unwrap_or_default();
         let width = span_for(length, (resolution.get() / 1_000_000_000).max(1) as i64);
-        let counted = match (kind, quantity) {
+        let counted: Counted = match (kind, quantity) {
             (Kind::Process | Kind::Cgroup, _) => by_label(&mut query, kind, width)?,
             (_, Quantity::Total) => with_callees(&mut query, kind, width)?,
             _ => alone(&mut query, kind, width)?,
@@ -307,9 +349,29 @@ impl Measured {
             let hours = hours(&query, width)?;
             wholes = counted.starts.iter().map(|start| hours.get(start).copied().unwrap_or(0.0)).collect();
         }
+        let Selection { time, epochs, .. } = query.selection;
+        let epoch = epochs.and_then(|epochs| epochs.first().map(|epoch| epoch.get().to_string()));
+        let terms = counted.terms;
+        Ok(Measured { time, epoch, ..Measured::new(asked, &query.heading, width, terms, wholes, weight) })
+    }
+
+    /// Of samples that were counted elsewhere.
+    fn of_counted(asked: String, of: &counted::Counted, width: i64, kind: Kind) -> Measured {
+        let Counted { wholes, terms, .. } = of_parts(&of.names, &of.by_span(), kind);
+        Measured::new(asked, &of.headed(), width, terms, wholes, 1.0)
+    }
+
+    fn new(
+        asked: String,
+        heading: &Heading,
+        width: i64,
+        terms: BTreeMap<Name, Vec<f64>>,
+        mut wholes: Vec<f64>,
+        weight: f64,
+    ) -> Measured {
         // A span that nothing was sampled in has nothing to say.
         let is_empty = |nth: usize| wholes[nth] <= 0.0;
-        let terms = counted.terms.into_iter().map(|(name, samples)| {
+        let terms = terms.into_iter().map(|(name, samples)| {
             (
                 name,
                 samples
@@ -323,10 +385,8 @@ impl Measured {
         let terms = terms.collect();
         wholes.retain(|whole| *whole > 0.0);
         let spans = if wholes.len() >= super::share::ENOUGH_SPANS { wholes.len() } else { 0 };
-        let side = Side { asked, heading: query.heading.clone(), spans, span_s: width };
-        let Selection { time, epochs, .. } = query.selection;
-        let epoch = epochs.and_then(|epochs| epochs.first().map(|epoch| epoch.get().to_string()));
-        Ok(Measured { side, terms, wholes, weight, time, epoch })
+        let side = Side { asked, heading: heading.clone(), spans, span_s: width };
+        Measured { side, terms, wholes, weight, time: None, epoch: None }
     }
 
     /// How much of a name there is; a name that was not sampled has no samples.
@@ -353,7 +413,11 @@ fn alone(query: &mut Query, kind: Kind, width: i64) -> Result<Counted> {
     if kind == Kind::Function {
         query.names.learn(&query.db, parts.positions.iter().copied())?;
     }
-    let mut keys = Keys::new(&query.names, gather(kind));
+    Ok(of_parts(&query.names, &parts, kind))
+}
+
+fn of_parts(names: &Names, parts: &Parts, kind: Kind) -> Counted {
+    let mut keys = Keys::new(names, gather(kind));
     let key_of: Vec<usize> = parts.positions.iter().map(|position| keys.of(*position)[0] as usize).collect();
     let spans: Vec<(UnixSeconds, &Vec<(u32, u64)>)> =
         parts.groups.iter().filter_map(|(group, leaves)| Some((start(group)?, leaves))).collect();
@@ -363,12 +427,12 @@ fn alone(query: &mut Query, kind: Kind, width: i64) -> Result<Counted> {
     }
     let mut terms = BTreeMap::new();
     for (key, of_spans) in keys.all().iter().zip(counts) {
-        add(&mut terms, named(query, key, kind), of_spans);
+        add(&mut terms, named(names, key, kind), of_spans);
     }
     terms.retain(|_, samples: &mut Vec<f64>| samples.iter().any(|count| *count > 0.0));
     let starts = spans.iter().map(|(start, _)| *start).collect();
     let wholes = spans.iter().map(|(_, leaves)| Parts::samples(leaves) as f64).collect();
-    Ok(Counted { starts, wholes, terms })
+    Counted { starts, wholes, terms }
 }
 
 /// Samples in functions or images and in what they call: each once, however often one is on the stack.
@@ -382,7 +446,7 @@ fn with_callees(query: &mut Query, kind: Kind, width: i64) -> Result<Counted> {
     let of_position: Vec<usize> =
         tree.positions.iter().map(|position| keys.of(*position)[0] as usize).collect();
     // The same function of several builds is one.
-    let names: Vec<Name> = keys.all().iter().map(|key| named(query, key, kind)).collect();
+    let names: Vec<Name> = keys.all().iter().map(|key| named(&query.names, key, kind)).collect();
     let unique: BTreeSet<&Name> = names.iter().collect();
     let numbers: HashMap<&Name, u32> = unique.iter().copied().zip(0..).collect();
     let of: Vec<[u32; 1]> = of_position.iter().map(|key| [numbers[&names[*key]]]).collect();
@@ -467,8 +531,8 @@ fn start(group: &Group) -> Option<UnixSeconds> {
     if let Group::Time(start) = group { Some(*start) } else { None }
 }
 
-fn named(query: &Query, key: &super::functions::Key, kind: Kind) -> Name {
-    let path = query.names.image(key.image).path;
+fn named(names: &Names, key: &super::functions::Key, kind: Kind) -> Name {
+    let path = names.image(key.image).path;
     let file = known_by(&path).to_owned();
     if kind == Kind::Image { (file, String::new()) } else { (key.name.clone(), file) }
 }
@@ -497,12 +561,6 @@ fn hours(query: &Query, width: i64) -> Result<BTreeMap<UnixSeconds, f64>> {
 mod tests {
     use super::*;
 
-    fn args(sides: Option<(&str, &str)>, since: Option<&str>) -> Diff {
-        let (before, after) = sides.map_or((None, None), |(a, b)| (Some(a.to_owned()), Some(b.to_owned())));
-        let which = Which { since: since.map(str::to_owned), ..Which::default() };
-        Diff { before, after, which, ..Diff::default() }
-    }
-
     #[test]
     fn spans_come_from_sides_options_or_each_other() {
         let some = |text: &str| Some(text.to_owned());
@@ -517,7 +575,7 @@ mod tests {
             (Some(("v1", "v2")), None, "share(f) > 5%", (some("v2"), None)),
         ] {
             let condition: Condition = condition.parse().unwrap();
-            assert_eq!(spans(&args(sides, since), &condition).unwrap(), expected, "{condition:?}");
+            assert_eq!(spans(sides, since.is_some(), &condition).unwrap(), expected, "{condition:?}");
         }
         for (sides, condition, what) in [
             (None, "share(f, B) > 2 * share(f, A)", "give A and B as well"),
@@ -526,7 +584,7 @@ mod tests {
             (Some(("v1", "v2")), "share(f, B) > 2 * share(f)", "both sides are of the same samples"),
         ] {
             let condition: Condition = condition.parse().unwrap();
-            let error = spans(&args(sides, None), &condition).unwrap_err().to_string();
+            let error = spans(sides, false, &condition).unwrap_err().to_string();
             assert!(error.contains(what), "{condition:?}: {error}");
         }
     }

@@ -146,6 +146,22 @@ pub struct Annotate {
     pub json: bool,
 }
 
+/// How a flame graph is written.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Drawing {
+    /// The page to write [default: whatif-flame.html in this folder]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Write folded stacks instead, to standard output or FILE
+    #[arg(long)]
+    pub folded: bool,
+
+    /// Leave out inlined functions: their samples are those of the function that they were inlined into
+    #[arg(long)]
+    pub no_inlined: bool,
+}
+
 #[derive(Debug, Default, Args)]
 pub struct Diff {
     /// What it was: SINCE..UNTIL, an epoch, or the folder of a database; may be left out, with B, if --fail-if is given

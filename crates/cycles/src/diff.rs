@@ -3,12 +3,13 @@
 use super::arguments::{self, Compared, Per, Which};
 use super::files::{Paths, known_by};
 use super::functions::{Gather, Keys};
+use super::names::Names;
 use super::query::{self, Query, epochs_named};
 use super::share::{ENOUGH_SPANS, Level, level, share};
 use super::time;
 use super::verdict::{DifferenceVerdict, certain};
 use super::worth::Worths;
-use crate::{Change, Difference, Flame, Share, Side};
+use crate::{Change, Difference, Flame, Heading, Share, Side};
 use anyhow::{Context as _, Result, bail, ensure};
 use archive::{By, CodeImage, Database, Group, Parts, UnixSeconds};
 use jiff::Zoned;
@@ -112,10 +113,38 @@ pub fn diff(args: &arguments::Diff) -> Result<Difference> {
         let b = b.map_or_else(|_| Ok(of(after)), std::thread::ScopedJoinHandle::join);
         (a, b)
     });
-    let (a, b) = (a?, b.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+    let ((a, _), (b, db)) = (a?, b.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+    let (mut changes, more) = changes(&a, &b, args.top);
+    if args.by == Compared::Function {
+        let worths = Worths::load(&args.causes, &db)?;
+        for ((function, file), change) in &mut changes {
+            let images = b.images.iter().chain(&a.images).filter(|image| known_by(&image.path) == *file);
+            let of_builds = images.filter_map(|image| worths.of(function, image));
+            change.worth = of_builds.min_by_key(|worth| worth.other_build);
+        }
+    }
+    let changes = changes.into_iter().map(|(_, change)| change).collect();
+    Ok(Difference { more, ..difference_of(a.side, b.side, args.by, args.per, changes) })
+}
+
+/// The answer, without what is left out.
+pub fn difference_of(a: Side, b: Side, by: Compared, per: Per, changes: Vec<Change>) -> Difference {
+    Difference {
+        a,
+        b,
+        by: if by == Compared::Image { "image" } else { "function" }.to_owned(),
+        per: if per == Per::Second { "second" } else { "share" }.to_owned(),
+        changes,
+        more: 0,
+        conditions: None,
+    }
+}
+
+/// What is different, the most certain first, up to `top` of them; and how many more there are.
+pub fn changes<'a>(a: &'a Measured, b: &'a Measured, top: usize) -> (Vec<(&'a Name, Change)>, usize) {
     let names: BTreeSet<&Name> = a.levels.keys().chain(b.levels.keys()).collect();
     let mut changes: Vec<(&Name, Change)> =
-        names.into_iter().filter_map(|name| Some((name, change(name, &a, &b)?))).collect();
+        names.into_iter().filter_map(|name| Some((name, change(name, a, b)?))).collect();
     changes.sort_by(|(_, one), (_, other)| {
         let by = |change: &Change| {
             [change.certain.abs(), change.difference.value.abs(), change.a.value.max(change.b.value)]
@@ -124,38 +153,21 @@ pub fn diff(args: &arguments::Diff) -> Result<Difference> {
         let order = pairs.map(|(other, one)| other.total_cmp(&one)).find(|order| order.is_ne());
         order.unwrap_or_else(|| one.name.cmp(&other.name))
     });
-    let more = changes.len().saturating_sub(args.top);
-    changes.truncate(args.top);
-    if args.by == Compared::Function {
-        let worths = Worths::load(&args.causes, &b.db)?;
-        for ((function, file), change) in &mut changes {
-            let images = b.images.iter().chain(&a.images).filter(|image| known_by(&image.path) == file);
-            let of_builds = images.filter_map(|image| worths.of(function, image));
-            change.worth = of_builds.min_by_key(|worth| worth.other_build);
-        }
-    }
-    let changes = changes.into_iter().map(|(_, change)| change).collect();
-    let result = Difference {
-        a: a.side,
-        b: b.side,
-        by: if args.by == Compared::Image { "image" } else { "function" }.to_owned(),
-        per: if args.per == Per::Second { "second" } else { "share" }.to_owned(),
-        changes,
-        more,
-        conditions: None,
-    };
-    Ok(result)
+    let more = changes.len().saturating_sub(top);
+    changes.truncate(top);
+    (changes, more)
 }
 
 /// A function and what its image is known by; or an image and nothing.
-type Name = (String, String);
+pub type Name = (String, String);
 
-struct Measured {
-    side: Side,
+/// One side of a difference.
+pub struct Measured {
+    /// What was asked, and its books.
+    pub side: Side,
     levels: BTreeMap<Name, Level>,
     /// The level of what was not sampled at all.
     nothing: Level,
-    db: Database,
     images: Vec<CodeImage>,
     paths: Paths,
 }
@@ -188,7 +200,7 @@ fn change(name: &Name, a: &Measured, b: &Measured) -> Option<Change> {
 }
 
 /// One side, span by span.
-fn measure(asked: &str, mut query: Query, args: &arguments::Diff) -> Result<Measured> {
+fn measure(asked: &str, mut query: Query, args: &arguments::Diff) -> Result<(Measured, Database)> {
     ensure!(
         args.per == Per::Share || query.heading.nanos_per_sample.is_some(),
         "{} does not say how much time passed; leave --per second out, or choose a clock with --event",
@@ -201,20 +213,37 @@ fn measure(asked: &str, mut query: Query, args: &arguments::Diff) -> Result<Meas
     if args.by == Compared::Function {
         query.names.learn(&query.db, parts.positions.iter().copied())?;
     }
-    let gather = match args.by {
+    let covered = match args.per {
+        Per::Share => None,
+        Per::Second => Some(covered(&query, width)?),
+    };
+    let measured = measured(asked, (&query.heading, &query.names), &parts, width, args.by, covered.as_ref());
+    Ok((measured, query.db))
+}
+
+/// One side, whose samples are kept apart by spans of `width` seconds: their shares, or where it is known how much CPU time was `covered` in each
+/// span (nanoseconds), CPU time for each second.
+pub fn measured(
+    asked: &str,
+    (heading, names): (&Heading, &Names),
+    parts: &Parts,
+    width: i64,
+    by: Compared,
+    covered: Option<&BTreeMap<UnixSeconds, f64>>,
+) -> Measured {
+    let gather = match by {
         Compared::Image => Gather::Image,
         Compared::Function => Gather::Function { inlined: false },
     };
-    let mut keys = Keys::new(&query.names, gather);
-    let covered = covered(&query, width)?;
+    let mut keys = Keys::new(names, gather);
     let key_of: Vec<usize> = parts.positions.iter().map(|position| keys.of(*position)[0] as usize).collect();
     let mut wholes: Vec<f64> = Vec::new();
     let mut spans: Vec<&[(u32, u64)]> = Vec::new();
     for (group, leaves) in &parts.groups {
         let Group::Time(start) = group else { continue };
-        let whole = match args.per {
-            Per::Share => Parts::samples(leaves) as f64,
-            Per::Second => covered.get(start).copied().unwrap_or(0.0),
+        let whole = match covered {
+            None => Parts::samples(leaves) as f64,
+            Some(covered) => covered.get(start).copied().unwrap_or(0.0),
         };
         if whole > 0.0 {
             wholes.push(whole);
@@ -228,17 +257,14 @@ fn measure(asked: &str, mut query: Query, args: &arguments::Diff) -> Result<Meas
             counts[key_of[*at as usize] * spans.len() + nth] += *count as f64;
         }
     }
-    let weight = match args.per {
-        Per::Share => 1.0,
-        Per::Second => query.heading.nanos_per_sample.unwrap_or(0.0),
-    };
+    let weight = covered.map_or(1.0, |_| heading.nanos_per_sample.unwrap_or(0.0));
     // The same function of several builds is one, wherever these lie.
     let mut paths = Paths::default();
     let mut by_name: BTreeMap<Name, Vec<f64>> = BTreeMap::new();
     for (key, of_spans) in keys.all().iter().zip(counts.chunks_exact(spans.len().max(1))) {
-        let path = query.names.image(key.image).path;
+        let path = names.image(key.image).path;
         let file = known_by(&path).to_owned();
-        let name = if args.by == Compared::Image { (file, String::new()) } else { (key.name.clone(), file) };
+        let name = if by == Compared::Image { (file, String::new()) } else { (key.name.clone(), file) };
         paths.add(path);
         let samples = by_name.entry(name).or_insert_with(|| vec![0.0; spans.len()]);
         samples.iter_mut().zip(of_spans).for_each(|(sum, count)| *sum += count);
@@ -246,14 +272,14 @@ fn measure(asked: &str, mut query: Query, args: &arguments::Diff) -> Result<Meas
     by_name.retain(|_, samples| samples.iter().any(|count| *count > 0.0));
     let level_of = |samples: &[f64]| {
         let terms: Vec<(f64, f64)> = samples.iter().copied().zip(wholes.iter().copied()).collect();
-        level(&terms, weight, query.heading.samples_at_a_time)
+        level(&terms, weight, heading.samples_at_a_time)
     };
     let levels = by_name.into_iter().map(|(name, samples)| (name, level_of(&samples))).collect();
     let nothing = level_of(&vec![0.0; wholes.len()]);
     let spans = if wholes.len() >= ENOUGH_SPANS { wholes.len() } else { 0 };
-    let side = Side { asked: asked.to_owned(), heading: query.heading.clone(), spans, span_s: width };
-    let images = query.names.images().values().cloned().collect();
-    Ok(Measured { side, levels, nothing, db: query.db, images, paths })
+    let side = Side { asked: asked.to_owned(), heading: heading.clone(), spans, span_s: width };
+    let images = names.images().values().cloned().collect();
+    Measured { side, levels, nothing, images, paths }
 }
 
 /// The longest spans that there are many of, of whole time buckets.

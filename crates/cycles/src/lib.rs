@@ -22,6 +22,7 @@ mod cgroup;
 mod code;
 mod collected;
 pub mod condition;
+pub mod counted;
 mod diff;
 mod epochs;
 mod expression;
@@ -52,7 +53,7 @@ mod unknown;
 mod verdict;
 mod worth;
 
-pub use alert::judge;
+pub use alert::{judge, judge_counted};
 pub use annotate::annotate;
 // The event whose samples are of waiting time.
 pub use answer::*;
@@ -67,7 +68,7 @@ pub use history::history;
 pub use label_key::LabelKey;
 pub use list::list;
 pub use names::Names;
-pub use pattern::last;
+pub use pattern::{glob, last};
 pub use query::{Query, open};
 pub use stacks::{both, flame, flame_of, stacks, value};
 pub use stats::stats;

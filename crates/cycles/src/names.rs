@@ -208,6 +208,11 @@ impl Names {
         }
     }
 
+    /// Names that were found elsewhere: [`learn`](Self::learn) is not needed, and there are no others.
+    pub fn of_known(images: BTreeMap<ImageId, CodeImage>, known: HashMap<ImageId, KnownPositions>) -> Names {
+        Names { known, ..Names::new(images) }
+    }
+
     /// Finds the file of an image: the very build, where it belongs, or as a process has it that still runs.
     pub fn open(&self, image: &CodeImage) -> Result<Found, Problem> {
         open_or(image, &self.running)

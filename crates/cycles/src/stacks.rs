@@ -62,9 +62,20 @@ fn add_forest(
         let roots = (0..roots.len()).filter(is_shown).map(|at| roots[at].as_str()).collect();
         shown.entry(roots).or_default().extend(leaves);
     }
+    Ok(add_branches(flame, (&tree, &query.names), &shown, scale, inlined))
+}
+
+/// Adds the part of a tree that each of those who ran has samples in, above their boxes; otherwise as [`add_forest`].
+pub fn add_branches(
+    flame: &mut Flame,
+    (tree, names): (&Tree, &Names),
+    of: &BTreeMap<Vec<&str>, Vec<(u32, u64)>>,
+    scale: f64,
+    inlined: bool,
+) -> u64 {
     let mut samples = 0;
-    for (roots, leaves) in shown {
-        let mut branch = branch(&tree, &leaves);
+    for (roots, leaves) in of {
+        let mut branch = branch(tree, leaves);
         // What is left of one goes to the next, so that no time is lost.
         let mut left = 0.5;
         for count in branch.counts.iter_mut().filter(|count| **count > 0) {
@@ -73,9 +84,9 @@ fn add_forest(
             left -= *count as f64;
         }
         samples += branch.counts.iter().sum::<u64>();
-        flame.add_above(&roots, &named(&branch, &query.names), inlined);
+        flame.add_above(roots, &named(&branch, names), inlined);
     }
-    Ok(samples)
+    samples
 }
 
 /// Of all who ran those (by what comes before the thread) whose threads have no names but that of their process: they need no box.

@@ -4,6 +4,7 @@
 //! and more.
 
 use crate::clock;
+use std::collections::HashMap;
 use std::io;
 use wire::Nanos;
 
@@ -39,8 +40,13 @@ impl ProcessStat {
 
 /// What `/proc/PID/status` says behind a word such as `NSpid:`.
 pub(crate) fn status_field(pid: u32, word: &str) -> Option<String> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    status.lines().find_map(|line| Some(line.strip_prefix(word)?.trim().to_owned()))
+    field_of(&format!("/proc/{pid}/status"), word)
+}
+
+/// The same of such a file, by its path. The name of a thread need not be UTF-8.
+pub(crate) fn field_of(path: &str, word: &str) -> Option<String> {
+    let status = std::fs::read(path).ok()?;
+    String::from_utf8_lossy(&status).lines().find_map(|line| Some(line.strip_prefix(word)?.trim().to_owned()))
 }
 
 /// The number of the calling thread.
@@ -91,7 +97,7 @@ pub fn switches() -> u64 {
 
 /// How long each CPU has been idle (or waiting for a device) since the start, by its number; in ticks.
 #[must_use]
-pub fn idle() -> std::collections::HashMap<u32, Nanos> {
+pub fn idle() -> HashMap<u32, Nanos> {
     let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let tick = nanos_per_tick();
     let line = |line: &str| {
@@ -123,18 +129,22 @@ impl CpuUse {
     /// # Errors
     /// When `/proc/stat` cannot be read.
     pub fn now(pid: u32) -> io::Result<Self> {
-        Self::of(&[pid])
+        Self::with(tree_cpu_time(pid))
     }
 
-    /// The same for a program that is several processes, none of which has started another one of them.
+    /// Reads it for the machine alone.
     ///
     /// # Errors
     /// As for [`now`](Self::now).
-    pub fn of(pids: &[u32]) -> io::Result<Self> {
+    pub fn of_machine() -> io::Result<Self> {
+        Self::with(Nanos::ZERO)
+    }
+
+    /// With the CPU time that the program has used.
+    fn with(used: Nanos) -> io::Result<Self> {
         let machine = parse_machine(&std::fs::read_to_string("/proc/stat")?, nanos_per_tick())
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/stat is unreadable"))?;
-        let trees = pids.iter().copied().map(tree_cpu_time);
-        Ok(Self { ours: trees.fold(clock::process_cpu_time(), |sum, time| sum + time), ..machine })
+        Ok(Self { ours: used + clock::process_cpu_time(), ..machine })
     }
 
     /// The share of the machine that other processes used between two moments, from 0 to 1. Nothing when no
@@ -152,12 +162,50 @@ impl CpuUse {
     }
 }
 
+/// The CPU time of a program that is several trees of processes, which come and go: what one had used before it was seen first is not counted, nor what it has
+/// used since it was seen last.
+#[derive(Clone, Debug, Default)]
+pub struct ProgramUse {
+    trees: HashMap<u32, Nanos>,
+    used: Nanos,
+}
+
+impl ProgramUse {
+    /// Reads it for the trees with these roots, none of which is in the tree of another one. Only differences between what this returns mean something.
+    ///
+    /// # Errors
+    /// As for [`CpuUse::now`].
+    pub fn now(&mut self, roots: &[u32]) -> io::Result<CpuUse> {
+        let trees: HashMap<u32, Nanos> = roots.iter().map(|root| (*root, tree_cpu_time(*root))).collect();
+        CpuUse::with(self.add(trees))
+    }
+
+    fn add(&mut self, trees: HashMap<u32, Nanos>) -> Nanos {
+        let used = |(root, now): (&u32, &Nanos)| {
+            self.trees.get(root).map_or(Nanos::ZERO, |before| now.saturating_sub(*before))
+        };
+        let more = trees.iter().map(used).fold(Nanos::ZERO, |sum, used| sum + used);
+        self.used += more;
+        self.trees = trees;
+        self.used
+    }
+}
+
 /// CPU time of a process and of its descendants, as far as it is cheap to find them: the living children
 /// of its first threads, and theirs. Zero for a process that has gone.
 #[must_use]
 pub fn tree_cpu_time(pid: u32) -> Nanos {
     let Ok(stat) = ProcessStat::of(pid) else { return Nanos::ZERO };
     children(pid).into_iter().map(tree_cpu_time).fold(stat.own + stat.waited_for, |sum, time| sum + time)
+}
+
+/// The threads of a process, the main thread first.
+#[must_use]
+pub fn threads(pid: u32) -> Vec<u32> {
+    let folder = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let mut threads: Vec<u32> = folder.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    threads.sort_unstable_by_key(|thread| (*thread != pid, *thread));
+    threads
 }
 
 /// The living children of a process. Each thread has a list of those that *it* started. Nearly always the main thread did; a program
@@ -256,6 +304,22 @@ mod tests {
         ] {
             assert_eq!(after.others_since(before), share, "{before:?} {after:?}");
         }
+    }
+
+    #[test]
+    fn only_what_trees_use_while_they_are_seen_counts() {
+        let mut program = ProgramUse::default();
+        let mut add = |trees: &[(u32, u64)]| {
+            program.add(trees.iter().map(|(root, used)| (*root, Nanos(*used))).collect()).0
+        };
+        assert_eq!(add(&[(1, 1000)]), 0);
+        assert_eq!(add(&[(1, 1010)]), 10);
+        // One joins that has used much.
+        assert_eq!(add(&[(1, 1020), (2, 5000)]), 20);
+        assert_eq!(add(&[(1, 1030), (2, 5007)]), 37);
+        // And one ends.
+        assert_eq!(add(&[(2, 5008)]), 38);
+        assert_eq!(add(&[(1, 3), (2, 5008)]), 38);
     }
 
     #[test]

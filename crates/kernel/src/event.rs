@@ -67,7 +67,7 @@ impl Attributes {
         const SEMAPHORE_SHIFT: u32 = 32;
         Self {
             flags: FLAGS & !(INHERIT | REMOVE_ON_EXEC),
-            config: instruction.semaphore.unwrap_or(0) << SEMAPHORE_SHIFT,
+            config: instruction.guard.map_or(0, |guard| guard.in_file) << SEMAPHORE_SHIFT,
             config1: path.as_ptr() as u64,
             config2: instruction.file.1,
             ..Self::new(kind)

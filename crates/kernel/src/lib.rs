@@ -9,6 +9,7 @@
 //! * [`shared_mapping`]: the shared memory as a file and a mapping, and waking the threads that pause on it.
 //! * [`clock`]: the monotonic clock, and sleeping until a point on it.
 //! * [`mod@maps`]: what a process has mapped where.
+//! * [`name_spaces`]: running this program inside of those of another process.
 //! * [`cpu`]: who uses the machine's CPUs.
 //! * [`signals`]: the dispositions this process was started with, and dying by a signal.
 //! * [`child`]: starting a program as if we were not there.
@@ -23,9 +24,11 @@
 //! * [`waits`]: where threads wait, by BPF programs at switches and wake-ups.
 //! * [`stream`]: samples of whole CPUs, and what processes map, execute and end, as the kernel writes it.
 //! * [`visits`]: counting how often a process executes an instruction.
+//! * [`mod@semaphore`]: switching on a probe that is guarded, in one process.
 //! * [`heap`]: giving memory back that is no longer needed.
 //! * [`wakeup`]: what it costs here to wake a CPU that sleeps.
 //! * [`mod@say`]: words to the user, where nothing is lost if they cannot be said.
+//! * [`mod@tracee`]: stopping a thread of another process to make calls in its stead.
 //!
 //! # What is not here
 //!
@@ -46,17 +49,20 @@ mod event;
 mod file_size_limit;
 pub mod heap;
 pub mod maps;
+pub mod name_spaces;
 pub mod peer;
 pub mod perf_map;
 pub mod process_memory;
 pub mod python_frames;
 pub mod say;
+pub mod semaphore;
 pub mod shared_mapping;
 pub mod signals;
 pub mod stack_copies;
 mod stack_reading;
 pub mod stream;
 pub mod switching;
+pub mod tracee;
 pub mod trial;
 pub mod untrusted;
 pub mod usage;

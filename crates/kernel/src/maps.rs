@@ -105,6 +105,26 @@ pub fn code(pid: u32, most: usize) -> io::Result<Option<Vec<Mapping>>> {
     Ok(Some(code))
 }
 
+/// The file behind a process's own data at an address: memory that it can write, that holds no code, and that it shares with no other. None if so many bytes from there on are
+/// anything else.
+///
+/// # Errors
+/// As those of [`maps`].
+pub fn private_data(pid: u32, address: Address, bytes: u64) -> io::Result<Option<FileId>> {
+    let mut text = BufReader::new(File::open(format!("/proc/{pid}/maps"))?);
+    let mut line = Vec::new();
+    while text.read_until(b'\n', &mut line)? > 0 {
+        let found = parse_line(line.strip_suffix(b"\n").unwrap_or(&line))
+            .filter(|mapping| mapping.contains(address) && address.0 + bytes <= mapping.end.0);
+        if let Some(mapping) = found {
+            let is_data = line.split(|byte| *byte == b' ').nth(1).is_some_and(|rights| rights == b"rw-p");
+            return Ok(is_data.then_some(mapping.file));
+        }
+        line.clear();
+    }
+    Ok(None)
+}
+
 /// Bytes of text that are read about the mappings of a process: 65,530 of them, as many as a process may have by default, with paths
 /// of 200 bytes.
 const LONGEST: u64 = 16 << 20;

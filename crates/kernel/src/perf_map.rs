@@ -9,9 +9,13 @@ use crate::untrusted::{has_trusted_files, open_file};
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 /// If this many bytes at the end of what was read are as they were, a file has only grown.
 const END: usize = 256;
+
+/// By so much the times of files may be too early: the kernel takes them from its tick, which is 10 ms at most.
+const COARSE: Duration = Duration::from_millis(20);
 
 /// How much of a file is read, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +48,8 @@ pub struct PerfMap {
 
 #[derive(Clone, Copy, Debug)]
 enum Place {
-    /// Where the process sees it.
-    Running(u32),
+    /// Where the process sees it, if it was written since then.
+    Running(u32, Option<SystemTime>),
     /// Where we see it.
     Left(u32),
 }
@@ -54,7 +58,14 @@ impl PerfMap {
     /// The list of a process that runs.
     #[must_use]
     pub fn of(pid: u32) -> Self {
-        Self::at(Place::Running(pid))
+        Self::at(Place::Running(pid, None))
+    }
+
+    /// The list of the program that a process has begun to run at this time. One that was not written since is of another program, or of
+    /// another process with the same number.
+    #[must_use]
+    pub fn of_program(pid: u32, since: SystemTime) -> Self {
+        Self::at(Place::Running(pid, Some(since)))
     }
 
     /// The list that a process with this number has left behind. Root takes that of any user.
@@ -124,7 +135,7 @@ impl PerfMap {
 impl Place {
     fn open(self) -> Option<(PathBuf, File)> {
         let (path, owner) = match self {
-            Self::Running(pid) => {
+            Self::Running(pid, _) => {
                 if !has_trusted_files(pid) {
                     return None;
                 }
@@ -144,6 +155,11 @@ impl Place {
             }
         };
         let file = open_file(Path::new(&path), owner).ok()?;
+        if let Self::Running(_, Some(since)) = self
+            && file.metadata().ok()?.modified().ok()? + COARSE < since
+        {
+            return None;
+        }
         Some((path.into(), file))
     }
 }
@@ -183,5 +199,18 @@ mod tests {
         let rest = std::iter::from_fn(|| list.more(limits)).map(|more| (more.is_new, more.text));
         let expected = [(false, "oo lon".to_owned()), (false, "g\n".to_owned())];
         assert!(rest.eq(expected), "what has gone is still right");
+    }
+
+    #[test]
+    fn what_another_program_has_left_is_not_believed() {
+        let (pid, limits) = (std::process::id(), Limits { longest: 100, at_once: 100 });
+        let path = format!("/tmp/perf-{pid}.map");
+        std::fs::write(&path, "1\n").unwrap();
+        let more = |since| PerfMap::of_program(pid, since).more(limits).map(|more| more.text);
+        let written = std::fs::metadata(&path).unwrap().modified().unwrap();
+        let second = Duration::from_secs(1);
+        let answers = [more(written - second), more(written + second)];
+        std::fs::remove_file(path).unwrap();
+        assert_eq!(answers, [Some("1\n".to_owned()), None]);
     }
 }

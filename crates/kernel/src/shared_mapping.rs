@@ -37,12 +37,23 @@ impl SharedMapping {
             Err(Errno::INVAL) => memfd_create("whatif", flags)?,
             other => other?,
         };
-        let size = SharedMemory::SIZE as u64;
-        let lifted = Lifted::for_size(size);
-        ftruncate(&fd, size)?;
-        drop(lifted);
-        // A profiled program that truncated the file would kill the controller with SIGBUS.
-        fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        give_size(&fd)?;
+        let memory = map(&fd)?;
+        Ok(Self { fd, memory })
+    }
+
+    /// The same of a file that another process has created, with permission to seal it.
+    ///
+    /// # Errors
+    /// As for [`create`](Self::create); `InvalidData` if it is no such file, or one that could shrink.
+    pub fn adopt(fd: OwnedFd) -> io::Result<Self> {
+        if fstat(&fd)?.st_size.cast_unsigned() != SharedMemory::SIZE as u64 {
+            give_size(&fd)?;
+        }
+        // Only files in memory have seals.
+        if !fcntl_get_seals(&fd)?.contains(SealFlags::SHRINK) {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
         let memory = map(&fd)?;
         Ok(Self { fd, memory })
     }
@@ -110,6 +121,17 @@ impl Drop for SharedMapping {
         // Refused by old kernels: then it takes more memory.
         let _ = fallocate(&self.fd, flags, start as u64, length);
     }
+}
+
+/// Gives a new file its size, and keeps it from getting another.
+fn give_size(fd: &OwnedFd) -> io::Result<()> {
+    let size = SharedMemory::SIZE as u64;
+    let lifted = Lifted::for_size(size);
+    ftruncate(fd, size)?;
+    drop(lifted);
+    // A profiled program that truncated the file would kill the controller with SIGBUS.
+    fcntl_add_seals(fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+    Ok(())
 }
 
 /// Maps the file at an address that is aligned as the layout asks, which is to more than a page.

@@ -2,8 +2,8 @@
 //! future: perf_event_open(2).
 //!
 //! A hardware breakpoint that only counts costs the program an exception and needs no privilege, but a CPU has four.
-//! A uprobe costs a trap and needs `CAP_PERFMON` (or root), and there may be any number; only it can switch on a probe
-//! that is guarded by a semaphore. It counts for every process that runs the same file: a thread would inherit it by
+//! A uprobe costs a trap and needs `CAP_PERFMON` (or root), and there may be any number; it switches on a probe that is guarded by a
+//! semaphore, which a breakpoint does not ([`semaphore`](crate::semaphore)). It counts for every process that runs the same file: a thread would inherit it by
 //! reading the file's name from memory that is not there, and could not be started. System calls are counted by
 //! tracepoints, which need tracefs. None of them changes what the program does.
 
@@ -25,8 +25,17 @@ pub struct Instruction {
     pub address: Address,
     /// The file it is in, and how many bytes from the beginning of the file.
     pub file: (PathBuf, u64),
-    /// Where in the file there is a counter of 16 bits that must not be zero for it to be executed.
-    pub semaphore: Option<u64>,
+    /// The counter of 16 bits that must not be zero for it to be executed.
+    pub guard: Option<Guard>,
+}
+
+/// What guards an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guard {
+    /// Where it is in the process.
+    pub address: Address,
+    /// How many bytes from the beginning of the instruction's file.
+    pub in_file: u64,
 }
 
 /// How an instruction is watched.
@@ -52,13 +61,13 @@ pub struct Counter {
 
 impl Counter {
     /// Begins to count how often these processes, and those that they fork, execute `instruction`, by the first means that
-    /// works.
+    /// works. A guarded one is only watched by a uprobe, which switches it on.
     ///
     /// # Errors
     /// The kernel's error: `ENOSPC` when all breakpoints are in use, `EACCES` or `EPERM` when it is not
     /// allowed, `ENOENT` where there are none (some virtual machines).
     pub fn new(pids: &[u32], instruction: &Instruction) -> io::Result<Self> {
-        if instruction.semaphore.is_some() {
+        if instruction.guard.is_some() {
             return Self::by(Means::Uprobe, pids, instruction);
         }
         Self::by(Means::Breakpoint, pids, instruction).or_else(|error| {
@@ -314,7 +323,7 @@ fn in_ourselves() -> Option<Instruction> {
     let mapping =
         crate::maps(std::process::id()).ok()?.into_iter().find(|mapping| mapping.contains(address))?;
     let offset = mapping.offset_of(address)?;
-    Some(Instruction { address, file: (mapping.path?, offset.0), semaphore: None })
+    Some(Instruction { address, file: (mapping.path?, offset.0), guard: None })
 }
 
 /// The threads of these processes, of which the first must be there.
@@ -407,7 +416,7 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     fn the_instruction_beside_is_in_the_line_of_the_loop_and_is_not_executed() {
         let address = beside::address().unwrap();
-        let instruction = Instruction { address, file: (PathBuf::new(), 0), semaphore: None };
+        let instruction = Instruction { address, file: (PathBuf::new(), 0), guard: None };
         let counter = match Counter::of_threads(Means::Breakpoint, &[own_thread()], &instruction) {
             Ok(counter) => counter,
             Err(error) => return println!("skipped: there are no breakpoints ({error})"),

@@ -38,7 +38,7 @@ fn counted(estimate: &PointEstimate) -> Option<f64> {
 }
 
 /// How many of the `chances`, ascending, are discoveries.
-fn called(chances: &[f64]) -> usize {
+pub(crate) fn called(chances: &[f64]) -> usize {
     let share = FALSE_SHARE / chances.len() as f64;
     let within = |(nth, chance): (usize, &f64)| *chance <= share * (nth + 1) as f64;
     chances.iter().enumerate().rposition(within).map_or(0, |last| last + 1)

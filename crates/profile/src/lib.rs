@@ -31,16 +31,20 @@ pub mod audit;
 mod builds;
 mod caveat;
 mod comparison;
+pub mod condition;
 pub mod coz;
 pub mod database;
 mod discovery;
 pub mod drift;
 pub mod estimate;
 pub mod explain;
+mod go_time;
 mod interpreter;
 mod load;
 mod mark;
+pub mod meta_analysis;
 pub mod model;
+mod number;
 mod production;
 mod programs;
 mod ranking;
@@ -66,6 +70,7 @@ pub use estimate::{
     Verdict, Working,
 };
 pub use explain::{BlockRow, Explanation, PointExplanation, Unexplained, WithoutEstimate};
+pub use go_time::GoTime;
 pub use interpreter::Interpreter;
 pub use load::Load;
 pub use mark::Mark;
@@ -75,6 +80,7 @@ pub use model::{
     Rows, SampleTotals, Session, SessionEnd, SessionId, SessionStart, Snippet, Span, StackFrame, StackId,
     StackSamples, Stacks, Visits, Warning, Window, WindowFlags,
 };
+pub use number::counted;
 pub use production::Covered;
 pub use programs::ProgramTime;
 pub use ranking::{Candidate, Doubts, LeftOut, PointSummary, Profile, RegionEstimate};

@@ -72,6 +72,13 @@ pub fn percent(text: &str, what: &str) -> Result<f64, String> {
     }
 }
 
+/// `5%` as 0.05; a number without a sign is one of per cents, too. None if it is no number above 0 and up to 100.
+#[must_use]
+pub fn part(text: &str) -> Option<f64> {
+    let per_cent = text.trim().trim_end_matches('%').trim().parse::<f64>().ok();
+    per_cent.filter(|per_cent| *per_cent > 0.0 && *per_cent <= 100.0).map(|per_cent| per_cent / 100.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

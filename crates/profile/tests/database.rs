@@ -321,7 +321,7 @@ fn an_older_layout_is_read_and_added_to() {
          ALTER TABLE audits DROP COLUMN waking_ns; ALTER TABLE audits DROP COLUMN taken_back_ns;
          ALTER TABLE audits DROP COLUMN serving_ns; ALTER TABLE audits DROP COLUMN idle_ns; ALTER TABLE audits DROP COLUMN doubtful_ns;
          ALTER TABLE audits DROP COLUMN crowded; ALTER TABLE audits DROP COLUMN noting_ns;
-         ALTER TABLE audits DROP COLUMN answered_ns;
+         ALTER TABLE audits DROP COLUMN answered_ns; ALTER TABLE audits DROP COLUMN executing_ns;
          PRAGMA user_version = 4;";
     Connection::open(&path).unwrap().execute_batch(fourth).unwrap();
     Recording::open(&path).unwrap().rows().unwrap();

@@ -1,7 +1,7 @@
 //! The actions of signals that carry no samples: the program installs handlers, and the kernel enters [`deferral`] instead.
 
 use crate::altstack::{self, SA_ONSTACK};
-use crate::{deferral, sys};
+use crate::{deferral, sys, tls};
 use core::ffi::c_int;
 
 /// The handler is told more than the number.
@@ -101,12 +101,30 @@ pub unsafe fn of_others<A: Act, T: Default + PartialEq>(
     signal: c_int,
     new: *const A,
     old: *mut A,
-    call: impl FnOnce(*const A) -> T,
+    call: impl FnMut(*const A) -> T,
+) -> T {
+    // SAFETY: the caller vouches for it.
+    unsafe { change(signal, new, old, false, call) }
+}
+
+/// The same. `is_there`: the kernel has `new` already.
+///
+/// # Safety
+/// As for [`of_others`].
+unsafe fn change<A: Act, T: Default + PartialEq>(
+    signal: c_int,
+    new: *const A,
+    old: *mut A,
+    is_there: bool,
+    mut call: impl FnMut(*const A) -> T,
 ) -> T {
     // SAFETY: the caller vouches for it.
     let mut changed = unsafe { new.as_ref() }.copied();
-    let registered =
-        changed.as_mut().and_then(|new| deferral::register(signal, *new.handler(), new.informs()));
+    let is_taken_over = !tls::hands_back();
+    let registered = changed
+        .as_mut()
+        .filter(|_| is_taken_over)
+        .and_then(|new| deferral::register(signal, *new.handler(), new.informs(), is_there));
     let (number, was_small) = (i64::from(signal), altstack::are_small());
     let is_replaced = !new.is_null() && sys::is_own() && (1..=64).contains(&signal);
     let added = if is_replaced { altstack::forget(number) } else { altstack::added(number) };
@@ -127,6 +145,17 @@ pub unsafe fn of_others<A: Act, T: Default + PartialEq>(
             registered.refuse();
         }
         return result;
+    }
+    if registered.is_some() && tls::hands_back() {
+        // The program was let go meanwhile: the kernel is to have its handler.
+        // SAFETY: the caller vouches for it; what the first call has told stays.
+        unsafe {
+            let told = old.as_ref().copied();
+            call(new);
+            if let (Some(old), Some(told)) = (old.as_mut(), told) {
+                *old = told;
+            }
+        }
     }
     if let Some(registered) = &registered {
         registered.tells(true);
@@ -150,12 +179,40 @@ pub unsafe fn of_others<A: Act, T: Default + PartialEq>(
 pub fn take_over(signal: c_int) {
     // SAFETY: nothing is changed.
     let Some(now) = (unsafe { sys::sigaction(i64::from(signal), None) }) else { return };
+    // A process that was forked from a profiled one has our entrances already.
+    if deferral::believed(signal, now.handler, None).is_some() {
+        return;
+    }
+    let number = i64::from(signal);
     // SAFETY: the handler is the program's, with an entrance of ours perhaps.
     unsafe {
-        of_others(signal, &now, core::ptr::null_mut(), |new| {
-            i64::from(new != &raw const now && sys::sigaction(i64::from(signal), new.as_ref()).is_none())
+        change(signal, &now, core::ptr::null_mut(), true, |new| {
+            if new == &raw const now {
+                return 1;
+            }
+            let replaced = sys::sigaction(number, new.as_ref());
+            match replaced.filter(|replaced| replaced.handler != now.handler) {
+                // Another thread has installed something else meanwhile: by us, or in a call that does not lead to us.
+                Some(newer) => {
+                    sys::sigaction(number, Some(&newer));
+                    i64::from(newer.handler != deferral::entrance())
+                }
+                None => i64::from(replaced.is_none()),
+            }
         })
     };
+}
+
+/// The opposite of [`take_over`].
+pub fn give_back(signal: c_int) {
+    // SAFETY: nothing is changed.
+    let Some(mut now) = (unsafe { sys::sigaction(i64::from(signal), None) }) else { return };
+    let Some((handler, informs)) = deferral::believed(signal, now.handler, None) else { return };
+    now.handler = handler;
+    now.inform(informs);
+    now.mask &= !altstack::forget(i64::from(signal));
+    // SAFETY: the program's handler, as it has installed it.
+    unsafe { sys::sigaction(i64::from(signal), Some(&now)) };
 }
 
 /// Whether there is nothing, or something that can be read.
@@ -169,7 +226,7 @@ pub fn raw(
     signal: i64,
     new: *const sys::KernelAction,
     old: *mut sys::KernelAction,
-    call: impl FnOnce(*const sys::KernelAction) -> i64,
+    mut call: impl FnMut(*const sys::KernelAction) -> i64,
 ) -> i64 {
     match i32::try_from(signal) {
         // SAFETY: both are null or can be read, and the kernel has written `old` before this does.

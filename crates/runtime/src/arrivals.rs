@@ -73,6 +73,8 @@ struct Peer {
     bytes: AtomicU32,
     /// Whether anything has been sent there since the last arrival.
     is_answered: AtomicU32,
+    /// The window in which something was last sent there.
+    answered_epoch: AtomicU32,
     /// How long the last arrival was held up, in nanoseconds.
     held: AtomicU64,
     known: Connection,
@@ -107,21 +109,18 @@ pub fn forget(fd: c_int) {
         && peer.what.load(Relaxed) != UNKNOWN
         && sys::is_own()
     {
-        for number in [&peer.arrived, &peer.handled, &peer.held] {
+        for number in [&peer.arrived, &peer.handled, &peer.held, &peer.next, &peer.count, &peer.time] {
             number.store(0, Relaxed);
         }
-        peer.is_answered.store(0, Relaxed);
-        peer.bytes.store(0, Relaxed);
-        peer.listener.store(0, Relaxed);
+        for number in
+            [&peer.is_answered, &peer.answered_epoch, &peer.bytes, &peer.listener, &peer.epoch, &peer.more]
+        {
+            number.store(0, Relaxed);
+        }
         let what = peer.what.swap(UNKNOWN, Relaxed);
         if what >= KIND {
             shared().arrivals.at(what >> 8).forget(&peer.known);
         }
-        peer.epoch.store(0, Relaxed);
-        peer.next.store(0, Relaxed);
-        peer.more.store(0, Relaxed);
-        peer.count.store(0, Relaxed);
-        peer.time.store(0, Relaxed);
     }
 }
 
@@ -140,11 +139,10 @@ pub fn connected(slot: &Slot, fd: c_int, port: u16) {
     }
 }
 
-/// `fd` has just been accepted from a listener.
+/// `fd` has just been accepted from a listener. Its answer may matter where its request did not: an experiment may begin in between.
 pub fn accepted(slot: &Slot, listener: c_int, fd: c_int) {
     forget(fd);
-    if matter(slot)
-        && let Some((.., Kind::Listener)) = of(listener)
+    if let Some((.., Kind::Listener)) = of(listener)
         && let (Some(peer), Some(listener)) = (entry(fd), entry(listener))
     {
         peer.sent.inherit(slot.local.load());
@@ -277,17 +275,19 @@ pub fn sending(slot: &Slot, fd: c_int) {
         if bytes != 0 {
             let least = source.least.load(Relaxed);
             source.least.store(if least == 0 { bytes } else { least.min(bytes) }, Relaxed);
-            source.see(socket::is_ready(fd));
+            // The end of a request may be left unread (FastCGI): that is less than any request.
+            source.see(arrivals_in(source, sys::bytes_to_read(fd)) > 0);
         }
         peer.sent.inherit(local);
         peer.sent_at.store(sys::now().0, Relaxed);
-        // What follows in parts is one answer.
-        let is_next = bytes != 0;
+        // What follows in parts is one answer. It may be to what was taken when that did not matter yet.
+        let epoch = shared().header.epoch().0;
+        let is_next = bytes != 0 || peer.answered_epoch.load(Relaxed) != epoch;
+        peer.answered_epoch.store(epoch, Relaxed);
         source.answer(local, is_next);
         let listener = peer.listener.load(Relaxed).checked_sub(1).map(|place| shared().arrivals.at(place));
         listener.into_iter().for_each(|listener| listener.answer(local, is_next));
-        if shared().header.probing.load(Relaxed) != 0 && peer.epoch.load(Relaxed) == shared().header.epoch().0
-        {
+        if shared().header.probing.load(Relaxed) != 0 && peer.epoch.load(Relaxed) == epoch {
             peer.is_answered.store(1, Relaxed);
             listener.into_iter().for_each(|listener| listener.is_answered.store(1, Relaxed));
         }
@@ -355,7 +355,8 @@ fn when(slot: &Slot, fd: c_int, (peer, source, kind): (&Peer, &Source, Kind), ca
     let (earliest, latest) =
         if known { (handled.max(before.min(poll_ended)), poll_ended) } else { (0, began.0) };
     let gap = if kind == Kind::Listener { source.means.gap() } else { peer.gap() };
-    let by_mean = peer.arrived.load(Relaxed).saturating_add(gap);
+    let arrived = if kind == Kind::Listener { &source.arrived } else { &peer.arrived };
+    let by_mean = arrived.load(Relaxed).saturating_add(gap);
     let time = match kind {
         Kind::Accepted | Kind::Connected => {
             let left = arrivals_in(source, sys::bytes_to_read(fd));
@@ -374,13 +375,18 @@ pub fn taken(slot: &Slot, fd: c_int, call: Took) {
     let Some((peer, source, kind)) = of(fd) else { return };
     let memory = shared();
     let (header, epoch) = (&memory.header, memory.header.epoch());
-    let is_new = peer.epoch.swap(epoch.0, Relaxed) != epoch.0;
-    if is_new {
+    let is_new_here = peer.epoch.swap(epoch.0, Relaxed) != epoch.0;
+    if is_new_here {
         peer.handled.store(0, Relaxed);
     }
     peer.bytes.fetch_add(call.bytes, Relaxed);
     let arrival = when(slot, fd, (peer, source, kind), call);
-    let before = Nanos(peer.arrived.swap(arrival.time.0, Relaxed));
+    // Connections that other processes have accepted count as well.
+    let (is_new, arrived) = match kind {
+        Kind::Listener => (source.epoch.swap(epoch.0, Relaxed) != epoch.0, &source.arrived),
+        _ => (is_new_here, &peer.arrived),
+    };
+    let before = Nanos(arrived.swap(arrival.time.0, Relaxed));
     let gap = arrival.time.saturating_sub(before);
     if matches!(kind, Kind::Accepted | Kind::Connected)
         && taken_besides(source, call.bytes) > 0

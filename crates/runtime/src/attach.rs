@@ -12,7 +12,7 @@ use wire::layout::Hold;
 use wire::{Account, Nanos, SharedMemory};
 
 /// Ours; what the controller offers must be the same.
-const BUILD_ID: u64 = wire::build_id(option_env!("WHATIF_BUILD_ID"));
+pub const BUILD_ID: u64 = wire::build_id(option_env!("WHATIF_BUILD_ID"));
 
 /// glibc calls the entries of `.init_array` with the arguments of `main`.
 #[cfg(whatif_cdylib)]
@@ -43,6 +43,11 @@ pub fn attach_early() {
 /// Whether attaching was tried; it is tried once.
 static ATTEMPTED: AtomicU32 = AtomicU32::new(0);
 
+/// It is not tried any more: the program has run before we came.
+pub fn is_late() {
+    ATTEMPTED.store(1, Ordering::Release);
+}
+
 /// # Safety
 /// `environment` must be null or the process's NULL-terminated environment, which nothing else changes now.
 unsafe fn attach(environment: *mut *mut c_char) {
@@ -58,7 +63,7 @@ unsafe fn attach(environment: *mut *mut c_char) {
     told.asks.into_iter().for_each(follow::begin);
     // What is only followed calls few of the functions, and finds those when it does.
     let Some(fd) = told.descriptor else { return };
-    let begin = sys::now();
+    let begin = sys::cpu_time();
     real::find_all();
     // A program that is spawned may have got another descriptor of that number.
     if sys::file_size(fd) != SharedMemory::SIZE as i64 {
@@ -96,7 +101,8 @@ unsafe fn attach(environment: *mut *mut c_char) {
     let account = told.executed.map_or_else(Account::default, |(account, _)| account);
     thread::register_main(environment as usize, masked, account);
     if told.executed.is_some() {
-        shared.header.joining.fetch_add(sys::now().saturating_sub(begin).0, Ordering::Relaxed);
+        follow::took(shared, begin);
+        shared.header.begun.fetch_add(1, Ordering::Relaxed);
         return wait_for_points(shared);
     }
     shared.header.traps.store(u32::from(beliefs::may_trap()), Ordering::Relaxed);

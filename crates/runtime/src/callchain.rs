@@ -13,6 +13,7 @@
 
 use crate::maps::{self, known_address, shared_address};
 use crate::memory::shared;
+use crate::sys;
 use core::sync::atomic::Ordering::Relaxed;
 use wire::unwind::{Caller, UnwindRule};
 use wire::{MAX_FRAMES, ring::Sample, slot::Slot};
@@ -132,16 +133,15 @@ fn guess_hidden_caller(registers: Registers, stack: Stack, sample: &mut Sample) 
     }
 }
 
-/// Whether the instruction before `return_address`, which lies in mapped code, is a direct call of a
-/// function whose code `instruction` may be part of.
+/// Whether the instruction before `return_address` is a direct call of a function whose code `instruction` may be part of. Any number may look like a return
+/// address: that of an image's first byte, or of code that was there and is mapped no more.
 fn is_behind_call(return_address: usize, instruction: usize) -> bool {
     const CALL: u8 = 0xe8;
     const LONGEST_LEAF: usize = 16 * 1024;
-    let at = (return_address - 5) as *const u8;
-    // SAFETY: the caller has found the address in the code of an image, whose first page holds headers or
-    // start-up code: the five bytes before it are mapped and readable.
-    let (opcode, distance) = unsafe { (at.read_volatile(), at.add(1).cast::<i32>().read_unaligned()) };
-    let target = return_address.wrapping_add_signed(distance as isize);
+    let Some([opcode, distance @ ..]) = sys::read_all::<5>(return_address.wrapping_sub(5)) else {
+        return false;
+    };
+    let target = return_address.wrapping_add_signed(i32::from_le_bytes(distance) as isize);
     opcode == CALL && instruction.wrapping_sub(target) < LONGEST_LEAF
 }
 

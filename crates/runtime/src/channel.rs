@@ -84,6 +84,12 @@ pub fn in_child() {
     USED.clear();
 }
 
+/// Nothing is known of any descriptor.
+pub fn forget() {
+    USED.clear();
+    KINDS.iter().for_each(|kind| kind.store(UNKNOWN, Relaxed));
+}
+
 /// The channels that a descriptor reads from and writes to: the same for pipes and event descriptors, two for a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ends {
@@ -182,7 +188,8 @@ fn find(fd: c_int, kind: &AtomicU32) -> Ends {
         FIFO => Ends::both(Key::hashed([inode, device])),
         SOCKET => match socket::look(fd) {
             Socket::Connected { input, output } => Ends { input: Some(input), output: Some(output) },
-            Socket::Listening(key) => Ends::both(key),
+            // Nothing is written to it: its data comes from those who connect.
+            Socket::Listening(key) => Ends { input: Some(key), output: None },
             Socket::World => match shared().channels.other_end(inode) {
                 Some(other) => Ends::of_pair([inode, other]),
                 None => Ends::WORLD,
@@ -309,6 +316,7 @@ mod tests {
             Ends::both(first),
             Ends { input: Some(first), output: Some(second) },
             Ends { input: None, output: Some(second) },
+            Ends { input: Some(first), output: None },
         ] {
             assert_ne!(ends.to_word(), UNKNOWN);
             assert_eq!(Ends::from_word(ends.to_word()), ends);

@@ -167,13 +167,25 @@ pub fn end_entering(slot: &Slot) {
 /// A handler that the program installs, and the one that was there before.
 pub struct Registered {
     signal: usize,
+    handler: usize,
     before: usize,
     asked_before: bool,
 }
 
+/// Forgets the handlers of signals for which the kernel does not have the entrance. Before anything is registered.
+pub fn forget_handlers() {
+    for (index, handler) in HANDLERS.iter().enumerate() {
+        // SAFETY: nothing is changed.
+        let now = unsafe { sys::sigaction(index as i64 + 1, None) };
+        if now.is_none_or(|now| now.handler != entrance()) {
+            handler.store(0, Relaxed);
+        }
+    }
+}
+
 /// The program installs `handler`, and asks for more than the number or not: the kernel is to be told of [`entrance`] instead, with SA_SIGINFO. `None` where it is to be
-/// told what the program says.
-pub fn register(signal: i32, handler: usize, asks: bool) -> Option<Registered> {
+/// told what the program says. `is_there`: the kernel has it already, and it counts only if the program has installed none meanwhile.
+pub fn register(signal: i32, handler: usize, asks: bool, is_there: bool) -> Option<Registered> {
     /// SIG_DFL, SIG_IGN, SIG_HOLD; and SIG_ERR.
     const NO_HANDLERS: core::ops::RangeInclusive<usize> = 0..=2;
     let index = usize::try_from(signal).ok()?.checked_sub(1).filter(|index| *index < SIGNALS)?;
@@ -182,8 +194,13 @@ pub fn register(signal: i32, handler: usize, asks: bool) -> Option<Registered> {
     if none || crate::memory::attached().is_none() || !sys::is_own() {
         return None;
     }
+    let before = if is_there {
+        HANDLERS[index].compare_exchange(0, handler, Relaxed, Relaxed).ok()?
+    } else {
+        HANDLERS[index].swap(handler, Relaxed)
+    };
     let asked_before = set(&ASKED, index, asks);
-    Some(Registered { signal: index, before: HANDLERS[index].swap(handler, Relaxed), asked_before })
+    Some(Registered { signal: index, handler, before, asked_before })
 }
 
 /// Sets or removes a signal; says whether it was there.
@@ -196,8 +213,11 @@ fn set(signals: &AtomicU64, index: usize, is_in: bool) -> bool {
 impl Registered {
     /// The kernel has refused it.
     pub fn refuse(&self) {
-        HANDLERS[self.signal].store(self.before, Relaxed);
-        set(&ASKED, self.signal, self.asked_before);
+        // Another thread may have installed one since.
+        let mine = &HANDLERS[self.signal];
+        if mine.compare_exchange(self.handler, self.before, Relaxed, Relaxed).is_ok() {
+            set(&ASKED, self.signal, self.asked_before);
+        }
     }
 
     /// The kernel tells the entrance more than the number from here on, or no longer for sure.

@@ -210,9 +210,8 @@ pub unsafe extern "C" fn epoll_ctl(instance: c_int, operation: c_int, fd: c_int,
     let call = || unsafe { original(instance, operation, fd, event) };
     let Some(key) = attached().and_then(|_| channel::of(instance).input) else { return call() };
     const DELETE: c_int = 2;
-    // SAFETY: what the kernel is about to read as well, unless it is null; it reads nothing to remove a descriptor.
-    let event =
-        (operation != DELETE).then(|| unsafe { event.cast::<EpollEvent>().as_ref() }.copied()).flatten();
+    // The kernel reads nothing to remove a descriptor.
+    let event = (operation != DELETE).then(|| sys::read_argument(event.cast::<EpollEvent>())).flatten();
     let watched = changes(key, fd, event);
     let tag = watched.map_or(0, |(event, _)| tag(key, event.data));
     change(fd, || {
@@ -301,13 +300,9 @@ pub struct Call {
 }
 
 /// A timeout as `epoll_pwait2` has it, in milliseconds.
-///
-/// # Safety
-/// `time` must be null or point to a `timespec`.
-pub unsafe fn milliseconds(time: Ptr) -> i64 {
-    // SAFETY: the caller vouches for it.
-    let time = unsafe { time.cast::<[i64; 2]>().as_ref() };
-    time.map_or(-1, |[seconds, nanos]| seconds.saturating_mul(1000).saturating_add(nanos / 1_000_000))
+pub fn milliseconds(time: Ptr) -> i64 {
+    sys::read_argument(time.cast::<[i64; 2]>())
+        .map_or(-1, |[seconds, nanos]| seconds.saturating_mul(1000).saturating_add(nanos / 1_000_000))
 }
 
 /// What became of the events that a call has returned.

@@ -13,12 +13,12 @@ use crate::sys;
 use crate::tls;
 use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering::Relaxed};
-use wire::Nanos;
 use wire::follow::{
     ACCOUNT, FAILED, LONGEST_ANSWER, LONGEST_PART, LONGEST_VARIABLE, Request, TOKEN, Verdict,
     WORKING_DIRECTORY, Way,
 };
 use wire::slot::Slot;
+use wire::{Nanos, SharedMemory};
 
 type Ptr = *mut c_void;
 
@@ -107,6 +107,11 @@ pub unsafe fn set_environment(environment: Ptr) -> Ptr {
         },
         None => environment,
     }
+}
+
+/// Counts the CPU time that the calling thread has used since `begin` for nothing but being profiled.
+pub fn took(memory: &SharedMemory, begin: Nanos) {
+    memory.header.joining.fetch_add(sys::cpu_time().saturating_sub(begin).0, Relaxed);
 }
 
 /// Around a call that executes a program with `environment`: it gets that one, or another. `failed` says of its result that it has not.
@@ -221,7 +226,7 @@ unsafe fn asking_with<T>(
     call: impl FnOnce(Ptr) -> T,
 ) -> T {
     let environment = entries.start.cast_mut().cast();
-    let begin = sys::now();
+    let begin = sys::cpu_time();
     let Some(connection) = Connection::open() else { return call(environment) };
     // SAFETY: a C string, says the caller.
     let path = unsafe { CStr::from_ptr(program.path.cast()) }.to_bytes();
@@ -261,7 +266,7 @@ unsafe fn asking_with<T>(
         preload.push(entries.preload);
     }
     if let Some(memory) = attached() {
-        memory.header.joining.fetch_add(sys::now().saturating_sub(begin).0, Relaxed);
+        took(memory, begin);
     }
     let environment = entries.with([&preload.bytes, &region.bytes], &mut scratch.environment);
     // As late as that: other threads may execute programs, too.

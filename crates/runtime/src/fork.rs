@@ -48,5 +48,5 @@ unsafe extern "C" fn in_child() {
     slot.masked.store(parent.masked.load(Relaxed), Relaxed);
     slot.local.inherit(parent.local.load());
     beliefs::no_more_traps();
-    thread::begin(slot);
+    thread::begin_counted(slot);
 }

@@ -5,6 +5,9 @@
 //! callchains are translated before anything is looked up in them. A forked child of the first program reads the list now and then, and translates as soon as it has
 //! code that it did not inherit (a worker that loads a plugin).
 //!
+//! Code that an executed program makes while it runs (JIT compilers) is at addresses of its process's own ([`wire::made`]). A process takes a number for
+//! that when it is first seen to have such memory; its forked children take numbers of their own.
+//!
 //! There are two tables, which take turns: threads look up in the one while one of them, in its signal handler, writes the other. A reader
 //! needs microseconds, and nothing is written more often than every tenth of a second.
 
@@ -16,11 +19,14 @@ use core::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 use wire::files::{NOWHERE, Stretch};
+use wire::made::{self, Maker};
 use wire::slot::Origin;
 use wire::{Address, Nanos};
 
 /// Pieces of code that are known of a process; those of higher addresses are nowhere.
 const MOST: usize = 1024;
+/// Pieces of memory for made code that are told apart; what is between further ones, and belongs to no file, counts as such memory as well.
+const MOST_MADE: usize = MOST / 4;
 /// After this time the list is read again when an address is unknown.
 const REFRESH: Nanos = Nanos(100_000_000);
 /// After this time the list is read again in any case.
@@ -74,6 +80,13 @@ impl Table {
         true
     }
 
+    /// Has the `nth` piece reach to another end.
+    fn extend(&self, nth: usize, end: u64) {
+        if let Some(piece) = self.pieces.get(nth) {
+            piece.end.store(end, Relaxed);
+        }
+    }
+
     /// The pieces come in the order of their addresses.
     fn find(&self, address: u64) -> Option<Address> {
         let pieces = &self.pieces[..(self.count.load(Relaxed) as usize).min(MOST)];
@@ -105,6 +118,13 @@ unsafe impl Sync for Buffer {}
 
 static BUFFER: Buffer = Buffer(UnsafeCell::new([0; 8192]));
 
+/// One more than the number of this process among those that make code; zero until it has one.
+static MAKER: AtomicU32 = AtomicU32::new(0);
+/// The same of the process that it was forked from.
+static PARENT: AtomicU32 = AtomicU32::new(0);
+/// When the program was executed, or the process was forked.
+static SINCE: AtomicU64 = AtomicU64::new(0);
+
 /// Whether this process was forked from one that is profiled.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
@@ -119,9 +139,31 @@ pub fn origin() -> Origin {
 
 /// The first program says where it has its code.
 pub fn tell() {
+    forget();
+    GENERATION.store(0, Relaxed);
+    IN_USE.store(0, Release);
     let process = sys::getpid();
-    let is_at = |start, stretch, name: &[u8]| shared().files.is_at(stretch, Address(start), process, name);
+    let is_at = |start, code, name: &[u8]| {
+        if let Code::Of(stretch) = code {
+            shared().files.is_at(stretch, Address(start), process, name);
+        }
+    };
     exclusively(|buffer| each_code(buffer, is_at));
+}
+
+/// Nothing is known of another session, which a program that was attached to may have been in.
+fn forget() {
+    [&MAKER, &PARENT].iter().for_each(|number| number.store(0, Relaxed));
+    FORKED.store(false, Relaxed);
+    INHERITED.count.store(0, Relaxed);
+    INHERITED_AT.store(0, Relaxed);
+    READ_AT.store(0, Relaxed);
+    TABLES.iter().for_each(|table| table.count.store(0, Relaxed));
+}
+
+/// This process has a copy of what another one's threads were in the midst of.
+pub fn in_copy() {
+    READING.store(false, Relaxed);
 }
 
 /// What tells a stretch from another one at the same address.
@@ -146,8 +188,10 @@ pub fn before_fork() {
         return;
     }
     let mut count = 0;
-    let note = |start, stretch: Stretch, _: &[u8]| {
-        count += usize::from(INHERITED.write(count, start, stretch.length, fingerprint(stretch)));
+    let note = |start, code, _: &[u8]| {
+        if let Code::Of(stretch) = code {
+            count += usize::from(INHERITED.write(count, start, stretch.length, fingerprint(stretch)));
+        }
     };
     let work = |buffer: &mut [u8]| {
         // Another thread may fork meanwhile: its child finds none.
@@ -170,17 +214,37 @@ pub fn generation() -> u32 {
 
 /// Addresses of this process are translated from now on. The list is read with the first sample: many programs end before they have any.
 pub fn begin(generation: u32) {
+    forget();
     GENERATION.store(generation, Relaxed);
+    SINCE.store(sys::now().0, Relaxed);
     IN_USE.store(1, Release);
 }
 
 /// A forked child has a copy of the tables. What another thread was doing with them is not done here.
 pub fn in_child() {
-    READING.store(false, Relaxed);
+    in_copy();
     FORKED.store(true, Relaxed);
     if IN_USE.load(Relaxed) == 0 {
         READ_AT.store(sys::now().0, Relaxed);
     }
+    let parent = MAKER.swap(0, Relaxed);
+    if parent != 0 {
+        PARENT.store(parent, Relaxed);
+        // The tables have the parent's places: they are made anew with the first sample.
+        READ_AT.store(0, Relaxed);
+    }
+    SINCE.store(sys::now().0, Relaxed);
+}
+
+/// The number of this process among those that make code: a new one with the first call. Only one thread calls this at a time.
+fn maker() -> Option<u32> {
+    if MAKER.load(Relaxed) == 0 {
+        let parent = PARENT.load(Relaxed).checked_sub(1);
+        let since = Nanos(SINCE.load(Relaxed));
+        let number = shared().made.take(Maker { process: sys::getpid(), parent, since })?;
+        MAKER.store(number + 1, Relaxed);
+    }
+    MAKER.load(Relaxed).checked_sub(1)
 }
 
 /// Whether this is the first program, or was forked from it: what is not translated is where the shared addresses say.
@@ -209,12 +273,14 @@ pub fn shared_address(address: usize) -> Address {
     }
 }
 
-/// The same as far as it is known. Called from the signal handler.
+/// The same as far as it is known, and not of code that the program makes: that may have gone since. Called from the signal handler.
 pub fn known_address(address: usize) -> Address {
     match IN_USE.load(Acquire) {
         0 => Address(address as u64),
         in_use => {
-            TABLES[in_use as usize & 1].find(address as u64).unwrap_or_else(|| untranslated(address as u64))
+            let found = TABLES[in_use as usize & 1].find(address as u64);
+            let found = found.filter(|place| made::origin(*place).is_none());
+            found.unwrap_or_else(|| untranslated(address as u64))
         }
     }
 }
@@ -234,6 +300,38 @@ fn read_after(now: Nanos, time: Nanos) -> bool {
     now.0 >= READ_AT.load(Relaxed).saturating_add(wait) && read()
 }
 
+/// The made code of a process while its table is being written.
+#[derive(Default)]
+struct MadeCode {
+    pieces: usize,
+    /// Its last piece: which one of all, and its end.
+    last: Option<(usize, u64)>,
+}
+
+impl MadeCode {
+    /// Adds a piece, or has the one before it reach to its end.
+    fn add(&mut self, table: &Table, count: &mut usize, start: u64, length: u64) {
+        let before = self.last.filter(|(nth, _)| nth + 1 == *count);
+        match before {
+            Some((nth, end)) if end == start || self.pieces >= MOST_MADE => {
+                table.extend(nth, start + length);
+                self.last = Some((nth, start + length));
+            }
+            _ if self.pieces < MOST_MADE => {
+                let place = maker().and_then(|maker| made::place(maker, start));
+                if let Some(Address(place)) = place
+                    && table.write(*count, start, length, place)
+                {
+                    self.last = Some((*count, start + length));
+                    self.pieces += 1;
+                    *count += 1;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
 fn read() -> bool {
     if is_of_first() && INHERITED.is_empty() {
         return false;
@@ -245,7 +343,18 @@ fn read() -> bool {
         let (table, mut count) = (&TABLES[next as usize & 1], 0);
         let (process, of_first) = (sys::getpid(), is_of_first());
         let mut has_others = !of_first;
-        let has_read = each_code(buffer, |start, stretch, name| {
+        let mut made = MadeCode::default();
+        let has_read = each_code(buffer, |start, code, name| {
+            let stretch = match code {
+                Code::Of(stretch) => stretch,
+                Code::Made(length) => {
+                    // Of the first program, and what it forks, such code is where it is.
+                    if !of_first {
+                        made.add(table, &mut count, start, length);
+                    }
+                    return;
+                }
+            };
             let is_inherited = of_first && INHERITED.has(start, fingerprint(stretch));
             has_others |= !is_inherited;
             let place = if is_inherited {
@@ -279,9 +388,21 @@ fn exclusively(work: impl FnOnce(&mut [u8]) -> bool) -> bool {
     done
 }
 
-/// Calls with the beginning, the stretch of the file and its name for all mapped code of files, in the order of its addresses; false if the list cannot be read.
-fn each_code(buffer: &mut [u8], mut call: impl FnMut(u64, Stretch, &[u8])) -> bool {
-    let Some(file) = sys::open(c"/proc/self/maps") else { return false };
+/// Code that is mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Code {
+    /// Of a file, or what the kernel maps into every process.
+    Of(Stretch),
+    /// Memory of so many bytes that the program may make code in.
+    Made(u64),
+}
+
+/// Calls with the beginning of all mapped code, what it is, and the name of its file, in the order of its addresses; false if the list cannot be read.
+fn each_code(buffer: &mut [u8], call: impl FnMut(u64, Code, &[u8])) -> bool {
+    sys::with_file(|| sys::open(c"/proc/self/maps"), |file| each_code_in(file, buffer, call))
+}
+
+fn each_code_in(file: i32, buffer: &mut [u8], mut call: impl FnMut(u64, Code, &[u8])) -> bool {
     let (mut filled, mut skips, mut any) = (0, false, false);
     loop {
         let length = sys::read(file, &mut buffer[filled..]);
@@ -295,9 +416,9 @@ fn each_code(buffer: &mut [u8], mut call: impl FnMut(u64, Stretch, &[u8])) -> bo
             let line = &buffer[begin..begin + end];
             begin += end + 1;
             if !core::mem::take(&mut skips)
-                && let Some((start, stretch, name)) = parse(line)
+                && let Some((start, code, name)) = parse(line)
             {
-                call(start, stretch, name);
+                call(start, code, name);
             }
         }
         buffer.copy_within(begin..filled, 0);
@@ -307,12 +428,11 @@ fn each_code(buffer: &mut [u8], mut call: impl FnMut(u64, Stretch, &[u8])) -> bo
             (filled, skips) = (0, true);
         }
     }
-    sys::close(file);
     any
 }
 
-/// `start-end perms offset major:minor inode   name` (proc_pid_maps(5)), if it is code of a file, or what the kernel maps into every process.
-fn parse(line: &[u8]) -> Option<(u64, Stretch, &[u8])> {
+/// `start-end perms offset major:minor inode   name` (proc_pid_maps(5)), if it is code.
+fn parse(line: &[u8]) -> Option<(u64, Code, &[u8])> {
     let mut rest = line;
     let mut field = |end: u8| {
         let length = rest.iter().position(|byte| *byte == end)?;
@@ -326,10 +446,17 @@ fn parse(line: &[u8]) -> Option<(u64, Stretch, &[u8])> {
     let (major, minor) = (number(field(b':')?, 16)?, number(field(b' ')?, 16)?);
     let inode = number(field(b' ')?, 10)?;
     let name = rest.trim_ascii_start();
-    let is_known = inode != 0 || name == b"[vdso]";
-    let is_code = permissions.get(2) == Some(&b'x') && is_known && start < end;
-    let stretch = Stretch { device: major << 32 | minor, inode, offset, length: end.wrapping_sub(start) };
-    is_code.then_some((start, stretch, name))
+    let is_code = permissions.get(2) == Some(&b'x') && start < end;
+    let length = end.wrapping_sub(start);
+    let code = if inode != 0 || name == b"[vdso]" {
+        Code::Of(Stretch { device: major << 32 | minor, inode, offset, length })
+    } else if name.starts_with(b"[v") {
+        // What else the kernel maps: `[vsyscall]`.
+        return None;
+    } else {
+        Code::Made(length)
+    };
+    is_code.then_some((start, code, name))
 }
 
 fn number(digits: &[u8], base: u32) -> Option<u64> {
@@ -344,11 +471,16 @@ mod tests {
     fn lines_of_the_list() {
         let code = b"7f00-8f00 r-xp 00001000 fd:01 1234567    /usr/lib/a b.so";
         let stretch = Stretch { device: 0xfd << 32 | 1, inode: 1_234_567, offset: 0x1000, length: 0x1000 };
-        assert_eq!(parse(code), Some((0x7f00, stretch, &b"/usr/lib/a b.so"[..])));
+        assert_eq!(parse(code), Some((0x7f00, Code::Of(stretch), &b"/usr/lib/a b.so"[..])));
+        for made in
+            [&b"7f00-8f00 rwxp 00000000 00:00 0 "[..], b"7f00-8f00 r-xp 00000000 00:00 0    [anon:jit]"]
+        {
+            assert_eq!(parse(made).map(|(start, code, _)| (start, code)), Some((0x7f00, Code::Made(0x1000))));
+        }
         for other in [
             &b"7f00-8f00 rw-p 00001000 fd:01 1234567    /usr/lib/a.so"[..],
-            b"7f00-8f00 r-xp 00000000 00:00 0 ",
-            b"7f00-8f00 r-xp 00000000 00:00 0    [heap]",
+            b"7f00-8f00 rw-p 00000000 00:00 0 ",
+            b"7f00-8f00 --xp 00000000 00:00 0    [vsyscall]",
             b"7f00 r-xp",
             b"",
         ] {
@@ -362,9 +494,10 @@ mod tests {
         let mut buffer = [0; 4096];
         let here = lines_of_the_list as *const () as u64;
         let (mut before, mut found) = (0, false);
-        assert!(each_code(&mut buffer, |start, stretch, _| {
+        assert!(each_code(&mut buffer, |start, code, _| {
+            let (Code::Of(Stretch { length, .. }) | Code::Made(length)) = code;
             assert!(start >= before, "in order");
-            before = start + stretch.length;
+            before = start + length;
             found |= (start..before).contains(&here);
         }));
         assert!(found);
@@ -385,5 +518,26 @@ mod tests {
         {
             assert_eq!(table.find(address), place.map(Address), "{address}");
         }
+    }
+
+    #[test]
+    fn too_many_pieces_of_made_code_become_one() {
+        let (table, mut count, mut made) = (Table::new(), 1, MadeCode { pieces: MOST_MADE - 1, last: None });
+        assert!(table.write(0, 0, 10, 0));
+        // As if the last one that may be told apart had been added.
+        assert!(table.write(1, 20, 10, 120));
+        (made.pieces, made.last, count) = (MOST_MADE, Some((1, 30)), count + 1);
+        made.add(&table, &mut count, 40, 10);
+        table.count.store(count as u32, Relaxed);
+        assert_eq!((count, table.find(45)), (2, Some(Address(145))));
+        assert!(table.write(2, 60, 10, 600));
+        count += 1;
+        made.add(&table, &mut count, 80, 10);
+        table.count.store(count as u32, Relaxed);
+        assert_eq!(
+            (count, table.find(65), table.find(85)),
+            (3, Some(Address(605)), None),
+            "a file is between"
+        );
     }
 }

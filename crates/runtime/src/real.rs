@@ -8,6 +8,7 @@
 //! All functions are looked up when the runtime attaches, in one go; one that is called earlier, by
 //! another library's constructor, looks itself up.
 
+use crate::call_stack;
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -61,6 +62,8 @@ const STT_GNU_IFUNC: u8 = 10;
 pub struct Function {
     address: AtomicUsize,
     name: &'static CStr,
+    /// One that makes the system call, for those that a program makes by itself: zero in programs that make none, or have no other.
+    plain: AtomicUsize,
 }
 
 /// The address of a function that no object has.
@@ -68,12 +71,16 @@ const MISSING: usize = 1;
 
 impl Function {
     pub const fn new(name: &'static CStr) -> Self {
-        Self { address: AtomicUsize::new(0), name }
+        Self { address: AtomicUsize::new(0), name, plain: AtomicUsize::new(0) }
     }
 
     /// The address of the real function; `None` where the C library has none of that name.
     #[inline]
     pub fn address(&self) -> Option<usize> {
+        let plain = self.plain.load(Relaxed);
+        if plain != 0 && call_stack::is_here() {
+            return Some(plain);
+        }
         match self.address.load(Relaxed) {
             0 => self.find(),
             MISSING => None,
@@ -153,7 +160,8 @@ unsafe fn behind_us() -> *const LinkMap {
         while !map.is_null() && (*map).dynamic != &raw const _DYNAMIC {
             map = (*map).next;
         }
-        if map.is_null() { map } else { (*map).next }
+        // The loader does not know us in a program that has run before: then all objects are behind us.
+        if map.is_null() { _r_debug.map } else { (*map).next }
     }
 }
 

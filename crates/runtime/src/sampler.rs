@@ -213,6 +213,8 @@ pub fn stop(slot: &Slot) {
     switches::close(slot);
     slot.unsampled.store(since_last_sample(slot, cpu_time(slot)).0, Relaxed);
     silence(slot);
+    // A sample that has come in between may have mapped it: the thread's first one does.
+    switches::close(slot);
 }
 
 /// Stops sampling the thread of `slot`, which may be another one of this process. Called from the signal handler as well.

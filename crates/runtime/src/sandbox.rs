@@ -8,12 +8,12 @@
 //!
 //! What cannot be helped: a filter that the program installs by an instruction of its own, in place of the C library's functions.
 
-use crate::filter::{self, Instruction};
 use crate::memory::shared;
 use crate::signals::Kept;
 use crate::{follow, sampler, sys, thread, tls};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use wire::Nanos;
+use wire::filter::{self, Instruction};
 use wire::slot::Slot;
 
 /// What a thread is about to come under.

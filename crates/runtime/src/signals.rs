@@ -35,10 +35,21 @@ const BITS: u64 = bit(SIGURG) | bit(SIGTRAP);
 /// to ignored by the parent). Returns the calling thread's [`Slot::masked`], for the parent may also have
 /// blocked them.
 pub fn install(handler: usize, keeps: deferral::Keeps) -> u32 {
+    install_handler(handler, keeps);
+    take_over()
+}
+
+/// The first half: the handler of samples.
+pub fn install_handler(handler: usize, keeps: deferral::Keeps) {
     deferral::samples_at(handler, keeps);
-    if let Some(old) = install_for(SIGTRAP) {
+    // In a program that was let go it may still be ours.
+    if let Some(old) = install_for(SIGTRAP).filter(|old| !is_ours_now(old)) {
         WANTED[TRAP].set(old.handler, old.flags, old.mask);
     }
+}
+
+/// The second half: the program's handlers that are there already have entrances.
+pub fn take_over() -> u32 {
     // Constructors of the program's libraries may have run before.
     for signal in (1..=64).filter(|signal| *signal != SIGTRAP) {
         actions::take_over(signal);
@@ -48,6 +59,34 @@ pub fn install(handler: usize, keeps: deferral::Keeps) -> u32 {
     let mask = sys::mask_signals(UNBLOCK, bit(SIGTRAP));
     // A debugger would be told of every SIGTRAP, and stop.
     TRAPS.store(u32::from(!sys::is_traced()), Relaxed);
+    own_bits(mask)
+}
+
+/// What is done where it is not known which alternate stacks threads have: no sample is to land on one, however small.
+pub fn expect_any_stack() {
+    altstack::shield_all();
+    OURS.into_iter().for_each(stay_on_threads_stack);
+}
+
+/// The kernel has the program's handlers again, but for `SIGTRAP`, of which a sample may still be on its way to a thread.
+pub fn give_back_actions() {
+    for signal in (1..=64).filter(|signal| *signal != SIGTRAP) {
+        actions::give_back(signal);
+    }
+    if let Some(now) = kernel_action(SIGURG).filter(is_ours_now) {
+        let (handler, flags) = (WANTED[URG].handler.load(Relaxed), WANTED[URG].flags.load(Relaxed));
+        if !is_real(handler) {
+            let mask = WANTED[URG].mask.load(Relaxed);
+            // SAFETY: what was there before, which is no handler.
+            unsafe {
+                sys::sigaction(i64::from(SIGURG), Some(&sys::KernelAction { handler, flags, mask, ..now }))
+            };
+        }
+    }
+}
+
+/// The bits of our signals in a mask, in the manner of [`Slot::masked`].
+pub fn own_bits_of(mask: u64) -> u32 {
     own_bits(mask)
 }
 
@@ -148,14 +187,7 @@ pub fn awaited(set: *const u64) {
 
 /// The signals of a set (the kernel's 8 bytes of it), unless it is null or cannot be read.
 fn signals_in(set: *const u64) -> Option<u64> {
-    /// On the same stack, mostly.
-    const NEAR: usize = 1 << 16;
-    let here = 0_u8;
-    let from_here = set.addr().wrapping_sub((&raw const here).addr());
-    let can_be_read =
-        from_here < NEAR || !set.is_null() && sys::is_readable(set.addr(), size_of::<u64>()) == Ok(true);
-    // SAFETY: it can be read, and sets need not be aligned.
-    can_be_read.then(|| unsafe { set.read_unaligned() })
+    sys::read_argument(set)
 }
 
 /// The slot of the calling thread, unless it is a `vfork`ed child, which has a mask of its own, and its parent's slot.
@@ -442,7 +474,7 @@ signal!(__sysv_signal, SA_RESETHAND | SA_NODEFER);
 signal!(sigset, 0);
 
 /// `call` installs a handler, which it is passed, by such a function.
-fn install_by_number(number: c_int, handler: usize, flags: u64, call: impl FnOnce(usize) -> usize) -> usize {
+fn install_by_number(number: c_int, handler: usize, flags: u64, call: impl Fn(usize) -> usize) -> usize {
     let wanted = if handler == SIG_HOLD { None } else { belief(number, Some(handler)) };
     let Some(wanted) = wanted else {
         if sys::is_own() && (1..=64).contains(&number) {
@@ -454,7 +486,7 @@ fn install_by_number(number: c_int, handler: usize, flags: u64, call: impl FnOnc
                 deferral::believed(number, old, registered).map_or(old, |(handler, _)| handler)
             })
         };
-        let registered = deferral::register(number, handler, false);
+        let registered = deferral::register(number, handler, false, false);
         let Some(registered) = registered else {
             let old = call(handler);
             return believed(old, None);
@@ -464,6 +496,11 @@ fn install_by_number(number: c_int, handler: usize, flags: u64, call: impl FnOnc
         if old == SIG_ERR {
             registered.refuse();
             return old;
+        }
+        if tls::hands_back() {
+            // The program was let go meanwhile.
+            call(handler);
+            return believed(old, Some(&registered));
         }
         let informs = sys::inform(i64::from(number), deferral::entrance());
         registered.tells(informs);

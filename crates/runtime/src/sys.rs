@@ -9,6 +9,7 @@ use core::arch::asm;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use wire::Nanos;
+use wire::slot::Slot;
 
 pub const CLOCK_MONOTONIC: i64 = 1;
 pub const CLOCK_THREAD_CPUTIME_ID: i64 = 3;
@@ -19,7 +20,9 @@ mod number {
     pub const POLL: i64 = 7;
     pub const SCHED_YIELD: i64 = 24;
     pub const MMAP: i64 = 9;
+    pub const MPROTECT: i64 = 10;
     pub const MUNMAP: i64 = 11;
+    pub const MREMAP: i64 = 25;
     pub const MADVISE: i64 = 28;
     pub const SOCKET: i64 = 41;
     pub const CONNECT: i64 = 42;
@@ -222,6 +225,37 @@ pub fn wiped_on_fork() -> Option<&'static AtomicU32> {
     }
     // SAFETY: zeros are such a word, and the page is never unmapped.
     Some(unsafe { &*core::ptr::with_exposed_provenance::<AtomicU32>(start) })
+}
+
+/// Has `length` bytes of the program's memory, whole pages, writable or only readable; whether that could be done.
+pub fn protect(start: usize, length: usize, is_writable: bool) -> bool {
+    let protection = if is_writable { 3 } else { 1 };
+    // SAFETY: only ever called for pages with the program's own tables, which nothing writes but its loader.
+    unsafe { call(number::MPROTECT, [start as i64, length as i64, protection, 0, 0, 0]) >= 0 }
+}
+
+/// Whether a page can be written, found out without writing to it; `None` on kernels that cannot tell (before Linux 5.14).
+pub fn is_writable(page: usize) -> Option<bool> {
+    const PAGE: i64 = 4096;
+    const POPULATE_READ: i64 = 22;
+    const POPULATE_WRITE: i64 = 23;
+    const EINVAL: i64 = -22;
+    // SAFETY: the contents of the page stay as they are.
+    let advise = |how| unsafe { call(number::MADVISE, [page as i64, PAGE, how, 0, 0, 0]) };
+    // An old kernel does not know either of them.
+    match advise(POPULATE_WRITE) {
+        0.. => Some(true),
+        EINVAL if advise(POPULATE_READ) == EINVAL => None,
+        _ => Some(false),
+    }
+}
+
+/// Moves a mapping to where another one is, which is gone then; whether that could be done.
+pub fn move_onto(start: usize, length: usize, onto: usize) -> bool {
+    const MAYMOVE_FIXED: i64 = 3;
+    let (start, length, onto) = (start as i64, length as i64, onto as i64);
+    // SAFETY: only called with two mappings of our own, of that length.
+    unsafe { call(number::MREMAP, [start, length, length, MAYMOVE_FIXED, onto, 0]) >= 0 }
 }
 
 pub fn unmap(start: usize, length: usize) {
@@ -479,14 +513,24 @@ pub fn open(path: &core::ffi::CStr) -> Option<i32> {
 
 /// Reads the beginning of a file; what could not be read is not there.
 pub fn read_file<'a>(path: &core::ffi::CStr, buffer: &'a mut [u8]) -> &'a [u8] {
-    read_and_close(open(path), buffer)
+    let length = with_file(|| open(path), |fd| read(fd, buffer));
+    &buffer[..length]
 }
 
-fn read_and_close(fd: Option<i32>, buffer: &mut [u8]) -> &[u8] {
-    let Some(fd) = fd else { return &[] };
-    let length = read(fd, buffer);
-    close(fd);
-    &buffer[..length]
+/// Opens a file, does `work` with it and closes it, or none of that: a thread that was left alone in between would have it open for good.
+pub fn with_file<T: Default>(open: impl FnOnce() -> Option<i32>, work: impl FnOnce(i32) -> T) -> T {
+    let all = || {
+        let Some(fd) = open() else { return T::default() };
+        let result = work(fd);
+        close(fd);
+        result
+    };
+    // What a thread does that settles is waited for already, and what the loader of a program that runs has it do is done in any case.
+    let may_be_left = |slot: &&Slot| slot.settling.load(Relaxed) == 0 && !tls::is_loader();
+    let Some(slot) = tls::last_slot().filter(may_be_left) else { return all() };
+    let mut result = T::default();
+    tls::settling(slot, || result = all());
+    result
 }
 
 /// Whether this process has no other thread; false if that cannot be found out.
@@ -499,6 +543,31 @@ pub fn has_one_thread() -> bool {
     behind_name.trim_ascii_start().split(|byte| *byte == b' ').nth(THREADS) == Some(b"1")
 }
 
+/// Whether so many bytes can be read of what a call was given by the program: the kernel says so where they cannot.
+fn is_readable_argument(start: usize, length: usize) -> bool {
+    /// On the same stack, mostly.
+    const NEAR: usize = 1 << 16;
+    let here = 0_u8;
+    let from_here = start.wrapping_sub((&raw const here).addr());
+    from_here < NEAR || start != 0 && is_readable(start, length) == Ok(true)
+}
+
+/// What a call was given by the program, for which any bytes must do, unless it is null or cannot be read. It need not be aligned.
+pub fn read_argument<T: Copy>(at: *const T) -> Option<T> {
+    // SAFETY: it can be read, and the caller takes any bytes.
+    is_readable_argument(at.addr(), size_of::<T>()).then(|| unsafe { at.read_unaligned() })
+}
+
+/// The same for so many bytes; whether they could be read.
+pub fn read_arguments(at: *const u8, bytes: &mut [u8]) -> bool {
+    let is_readable = is_readable_argument(at.addr(), bytes.len());
+    if is_readable {
+        // SAFETY: they can be read, and are not in a buffer of ours.
+        unsafe { core::ptr::copy_nonoverlapping(at, bytes.as_mut_ptr(), bytes.len()) };
+    }
+    is_readable
+}
+
 /// Whether `length` bytes from `start` on can be read: an error says that they cannot, or that this cannot be found out.
 pub fn is_readable(start: usize, length: usize) -> Result<bool, i64> {
     const EFAULT: i64 = -14;
@@ -506,10 +575,8 @@ pub fn is_readable(start: usize, length: usize) -> Result<bool, i64> {
     let (mut at, end) = (start, start.saturating_add(length));
     while at < end {
         let part = (end - at).min(buffer.len());
-        let (here, there) = ([buffer.as_mut_ptr() as i64, part as i64], [at as i64, part as i64]);
-        let arguments = [i64::from(getpid()), here.as_ptr() as i64, 1, there.as_ptr() as i64, 1, 0];
-        // SAFETY: the kernel writes at most the size of `buffer`.
-        match unsafe { call(number::PROCESS_VM_READV, arguments) } {
+        // SAFETY: no more than the size of `buffer`.
+        match unsafe { copy_own(at, buffer.as_mut_ptr(), part) } {
             EFAULT => return Ok(false),
             error if error < 0 => return Err(error),
             read if read < part as i64 => return Ok(false),
@@ -519,14 +586,30 @@ pub fn is_readable(start: usize, length: usize) -> Result<bool, i64> {
     Ok(true)
 }
 
+/// Has the kernel copy `length` bytes of this process's memory, from `start` on: how many it could, or its error.
+///
+/// # Safety
+/// There must be room for so many bytes at `to`.
+unsafe fn copy_own(start: usize, to: *mut u8, length: usize) -> i64 {
+    let (here, there) = ([to as i64, length as i64], [start as i64, length as i64]);
+    let arguments = [i64::from(getpid()), here.as_ptr() as i64, 1, there.as_ptr() as i64, 1, 0];
+    // SAFETY: the caller vouches for the room; what cannot be read is an error.
+    unsafe { call(number::PROCESS_VM_READV, arguments) }
+}
+
+/// Reads bytes of this process's memory, if all can be read.
+pub fn read_all<const LENGTH: usize>(start: usize) -> Option<[u8; LENGTH]> {
+    let mut bytes = [0_u8; LENGTH];
+    // SAFETY: the size of `bytes`.
+    let read = unsafe { copy_own(start, bytes.as_mut_ptr(), LENGTH) };
+    (read == LENGTH as i64).then_some(bytes)
+}
+
 /// Reads words of this process's memory: how many bytes could be read; none if that cannot be found out.
 pub fn read_own(start: usize, words: &mut [usize]) -> Option<usize> {
     const EFAULT: i64 = -14;
-    let length = size_of_val(words) as i64;
-    let (here, there) = ([words.as_mut_ptr() as i64, length], [start as i64, length]);
-    let arguments = [i64::from(getpid()), here.as_ptr() as i64, 1, there.as_ptr() as i64, 1, 0];
-    // SAFETY: the kernel writes at most the size of `words`.
-    match unsafe { call(number::PROCESS_VM_READV, arguments) } {
+    // SAFETY: the size of `words`.
+    match unsafe { copy_own(start, words.as_mut_ptr().cast(), size_of_val(words)) } {
         EFAULT => Some(0),
         error if error < 0 => None,
         read => Some(read as usize),
@@ -581,7 +664,8 @@ fn open_numbered(folder: &str, number: u32, rest: &str) -> Option<i32> {
 
 /// Reads the beginning of such a file.
 pub fn read_numbered<'a>(folder: &str, number: u32, rest: &str, buffer: &'a mut [u8]) -> &'a [u8] {
-    read_and_close(open_numbered(folder, number, rest), buffer)
+    let length = with_file(|| open_numbered(folder, number, rest), |fd| read(fd, buffer));
+    &buffer[..length]
 }
 
 /// Reads from a file; zero at its end, or if it cannot be read.

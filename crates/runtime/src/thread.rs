@@ -4,7 +4,7 @@
 
 use crate::memory::shared;
 use crate::real::real;
-use crate::{delay, follow, maps, sampler, signals, stretch, sys, tls, urgent, wait};
+use crate::{call_stack, delay, follow, maps, sampler, signals, stretch, sys, tls, urgent, wait};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -28,6 +28,9 @@ type CStart = unsafe extern "C" fn(*mut c_void) -> c_int;
 /// Once, before the first thread is registered.
 pub fn prepare() {
     PROGRAM.store(sys::own_program(), Relaxed);
+    if KEY.load(Relaxed) != u32::MAX {
+        return;
+    }
     let mut key = 0_u32;
     let create = real!(pthread_key_create: fn(*mut u32, Option<unsafe extern "C" fn(*mut c_void)>) -> c_int);
     if let Some(create) = create {
@@ -36,6 +39,12 @@ pub fn prepare() {
             KEY.store(key, Relaxed);
         }
     }
+}
+
+/// Whether threads tell us that they end without any memory of the C library's.
+pub fn is_told_of_ends() -> bool {
+    const WITHOUT_MEMORY: u32 = 32;
+    KEY.load(Relaxed) < WITHOUT_MEMORY
 }
 
 /// Registers the calling thread as the process's first. `stack_high`: an address above its stack;
@@ -51,6 +60,25 @@ pub fn register_main(stack_high: usize, masked: u32, account: Account) {
     }
 }
 
+/// What a thread that the program has created does with its slot when it starts to run.
+fn start(slot: &'static Slot) {
+    find_stack(slot);
+    begin_counted(slot);
+    wait::after_birth(slot);
+}
+
+/// Begins, and counts what that takes.
+pub fn begin_counted(slot: &'static Slot) {
+    counted(|| begin(slot));
+}
+
+/// Does what threads do only because they are profiled, and counts the CPU time that it takes.
+fn counted(does: impl FnOnce()) {
+    let begin = sys::cpu_time();
+    does();
+    follow::took(shared(), begin);
+}
+
 /// What every thread does with its slot when it starts to run.
 pub fn begin(slot: &'static Slot) {
     slot.doing(Activity::Running);
@@ -61,8 +89,21 @@ pub fn begin(slot: &'static Slot) {
     slot.entering.store(0, Relaxed);
     slot.passed.store(0, Relaxed);
     signals::unshield();
+    slot.word.store(tls::word(), Relaxed);
     tls::set_slot(Some(slot));
     tls::settling(slot, || take_up(slot));
+}
+
+/// Registers the calling thread, which has run before: whose stack reaches from `stack.start` to `stack.end`, and which has `mask` blocked.
+pub fn register_late(stack: core::ops::Range<usize>, mask: u64) -> Option<&'static Slot> {
+    let slot = shared().slots.take()?;
+    slot.stack_low.store(stack.start, Relaxed);
+    slot.stack_high.store(stack.end & !15, Relaxed);
+    // It has nothing to do with what accrued before.
+    slot.local.inherit(shared().required.load());
+    slot.masked.store(signals::own_bits_of(mask), Relaxed);
+    begin(slot);
+    Some(slot)
 }
 
 fn take_up(slot: &'static Slot) {
@@ -114,15 +155,34 @@ pub fn end(slot: &'static Slot) {
     slot.busy.store(0, Relaxed);
     slot.whole.store(0, Relaxed);
     delay::pay(slot);
-    sampler::stop(slot);
-    follow::forget_scratch(slot);
+    counted(|| {
+        sampler::stop(slot);
+        follow::forget_scratch(slot);
+    });
     slot.settling.store(0, Relaxed);
     tls::set_slot(None);
     shared().slots.give_back(slot);
 }
 
+/// The thread is about to end, and is not told of it any more in a program that has no thread-specific data.
+pub fn ends() {
+    if let Some(slot) = tls::slot().filter(|_| has_no_key()) {
+        end(slot);
+    }
+}
+
+/// Whether the program has no thread-specific data at all.
+pub fn has_no_key() -> bool {
+    KEY.load(Relaxed) == u32::MAX
+}
+
 /// Destructor of [`KEY`].
 unsafe extern "C" fn ended(_: *mut c_void) {
+    if tls::is_in_go_with_c()
+        && let Some(start) = call_stack::take_away()
+    {
+        sys::unmap(start, call_stack::SIZE);
+    }
     if let Some(slot) = tls::slot() {
         end(slot);
     }
@@ -193,9 +253,7 @@ pub unsafe extern "C" fn run(slot: *mut c_void) -> *mut c_void {
     // SAFETY: `pthread_create` passed a slot that no other thread has.
     let slot: &'static Slot = unsafe { &*slot.cast() };
     let (start, argument) = (slot.start.load(Relaxed), slot.argument.load(Relaxed));
-    find_stack(slot);
-    begin(slot);
-    wait::after_birth(slot);
+    self::start(slot);
     // SAFETY: what the program passed to `pthread_create`.
     let result = unsafe {
         core::mem::transmute::<usize, Start>(start)(core::ptr::with_exposed_provenance_mut(argument))
@@ -212,9 +270,7 @@ pub unsafe extern "C" fn run_c11(slot: *mut c_void) -> c_int {
     // SAFETY: `thrd_create` passed a slot that no other thread has.
     let slot: &'static Slot = unsafe { &*slot.cast() };
     let (start, argument) = (slot.start.load(Relaxed), slot.argument.load(Relaxed));
-    find_stack(slot);
-    begin(slot);
-    wait::after_birth(slot);
+    self::start(slot);
     // SAFETY: what the program passed to `thrd_create`.
     let result = unsafe {
         core::mem::transmute::<usize, CStart>(start)(core::ptr::with_exposed_provenance_mut(argument))

@@ -7,9 +7,10 @@
 
 use core::arch::{asm, global_asm};
 use core::sync::atomic::{
-    AtomicPtr, AtomicU32,
+    AtomicBool, AtomicPtr, AtomicU32, AtomicUsize,
     Ordering::{Relaxed, SeqCst},
 };
+use wire::late::go;
 use wire::slot::Slot;
 
 /// Which threads of this process are left alone: because a seccomp filter does not allow what sampling and pauses need, or because
@@ -95,6 +96,11 @@ pub fn leave_all() {
     choose(ALL);
 }
 
+/// Threads are profiled again that were left alone by [`leave_all`].
+pub fn leave_none() {
+    choose(NONE);
+}
+
 /// Whether [`leave_all`] was called: what the thread is in the midst of is to end.
 pub fn are_all_left() -> bool {
     left().load(Relaxed) == ALL
@@ -105,13 +111,30 @@ pub fn is_left() -> bool {
     left().load(Relaxed) != NONE && slot().is_none()
 }
 
+/// The stack on which the loader of a program that runs already has our functions called: what is done there is never one too many.
+static LOADER: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+/// See [`LOADER`].
+pub fn loader_is_on(stack: core::ops::Range<usize>) {
+    LOADER[0].store(stack.start, Relaxed);
+    LOADER[1].store(stack.end, Relaxed);
+}
+
+/// Whether that is done here.
+#[cold]
+pub fn is_loader() -> bool {
+    let here = 0_u8;
+    let here = (&raw const here).addr();
+    (LOADER[0].load(Relaxed)..LOADER[1].load(Relaxed)).contains(&here)
+}
+
 /// Whether a system call of ours might be one too many: the calling thread is left alone, and not about to finish what it has begun.
 #[inline]
 pub fn is_silent() -> bool {
     match left().load(Relaxed) {
         NONE => false,
         SOME => last_slot().is_none(),
-        _ => last_slot().is_none_or(|slot| slot.settling.load(Relaxed) == 0),
+        _ => last_slot().is_none_or(|slot| slot.settling.load(Relaxed) == 0) && !is_loader(),
     }
 }
 
@@ -124,6 +147,129 @@ pub fn settling(slot: &Slot, work: impl FnOnce()) {
         work();
     }
     slot.settling.fetch_sub(1, SeqCst);
+}
+
+/// Where the calling thread has its word.
+pub fn word() -> usize {
+    let offset: usize;
+    // SAFETY: reads a word of ours.
+    unsafe {
+        asm!(
+            "mov {offset}, qword ptr [rip + whatif_thread_slot@GOTTPOFF]",
+            offset = out(reg) offset,
+            options(nostack, readonly),
+        );
+    }
+    thread_pointer().wrapping_add(offset)
+}
+
+/// One of [`go`] in a program in Go, otherwise zero.
+static GO: AtomicU32 = AtomicU32::new(0);
+
+/// Where a thread has its goroutine in a program in Go with C code, from its thread pointer, and where its `m` has the one that it runs for the program; zeros if that is not known.
+static OF_GOROUTINE: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+/// How threads find out where they have their words, and where they have their goroutines.
+pub fn is_in_go(how: u32, goroutine: [usize; 2]) {
+    GO.store(how, Relaxed);
+    OF_GOROUTINE.iter().zip(goroutine).for_each(|(word, place)| word.store(place, Relaxed));
+}
+
+/// Whether threads of a program in Go have the words of a C library, because it has C code.
+pub fn is_in_go_with_c() -> bool {
+    GO.load(Relaxed) == go::HAS_C
+}
+
+/// The calling thread's address of itself.
+fn thread_pointer() -> usize {
+    let pointer: usize;
+    match GO.load(Relaxed) {
+        // SAFETY: the ABI puts it there.
+        0 | go::HAS_C => unsafe {
+            asm!("mov {pointer}, qword ptr fs:[0]", pointer = out(reg) pointer, options(nostack, readonly))
+        },
+        // SAFETY: `rdfsbase rax`, which the controller has made sure of.
+        go::READS => unsafe {
+            asm!(".byte 0xf3, 0x48, 0x0f, 0xae, 0xc0", out("rax") pointer, options(nostack, nomem))
+        },
+        _ => {
+            const ARCH_PRCTL: usize = 158;
+            const GET_FS: usize = 0x1003;
+            let mut place = 0_usize;
+            // SAFETY: the kernel writes it into a place of ours.
+            unsafe {
+                asm!(
+                    "syscall",
+                    inlateout("rax") ARCH_PRCTL => _,
+                    in("rdi") GET_FS,
+                    in("rsi") &raw mut place,
+                    lateout("rcx") _,
+                    lateout("r11") _,
+                    options(nostack),
+                );
+            }
+            pointer = place;
+        }
+    }
+    pointer
+}
+
+/// Which goroutine the calling thread runs, in a program in Go: what it is about to do says nothing else of what it has done. Zero in others.
+pub fn goroutine() -> usize {
+    let goroutine: usize;
+    match GO.load(Relaxed) {
+        0 => 0,
+        go::HAS_C => goroutine_beside_c(),
+        _ => {
+            // SAFETY: `m.curg`, which comes behind `m.tls` and `m.mstartfn` in all versions.
+            unsafe {
+                asm!("mov {goroutine}, qword ptr fs:[48]", goroutine = out(reg) goroutine, options(nostack, readonly))
+            };
+            goroutine
+        }
+    }
+}
+
+/// The same where a thread has the goroutine that it runs, or that of its scheduler, in a word of its own.
+fn goroutine_beside_c() -> usize {
+    /// `g.m`, behind six words in all versions.
+    const OF_THREAD: usize = 48;
+    let [place, current] = [0, 1].map(|nth: usize| OF_GOROUTINE[nth].load(Relaxed));
+    if place == 0 {
+        return 0;
+    }
+    // SAFETY: Go has a `g` there, or zero in threads that run none; that has its `m`, or zero.
+    unsafe {
+        let it: *const usize;
+        asm!("mov {it}, qword ptr fs:[{place}]", it = out(reg) it, place = in(reg) place, options(nostack, readonly));
+        if it.is_null() {
+            return 0;
+        }
+        let thread: *const usize = core::ptr::with_exposed_provenance(it.byte_add(OF_THREAD).read_volatile());
+        if thread.is_null() { 0 } else { thread.byte_add(current).read_volatile() }
+    }
+}
+
+/// Whether the program's handlers are its own, because it is let go, or was.
+static HANDS_BACK: AtomicBool = AtomicBool::new(false);
+
+/// The program's handlers are its own from now on, or are no longer.
+pub fn hand_back(does: bool) {
+    HANDS_BACK.store(does, SeqCst);
+}
+
+/// See [`hand_back`].
+pub fn hands_back() -> bool {
+    HANDS_BACK.load(SeqCst)
+}
+
+/// Does `work`, which creates a thread without a slot: in programs with musl that has the same word as its creator.
+pub fn not_handed_down<T>(work: impl FnOnce() -> T) -> T {
+    let slot = last_slot();
+    set_slot(None);
+    let result = work();
+    set_slot(slot);
+    result
 }
 
 /// Sets the slot of the calling thread.

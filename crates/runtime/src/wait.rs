@@ -3,7 +3,7 @@
 //! Another thread ends the wait, or the world does; of some it is known only afterwards. Which call is which is not decided
 //! here: `interpose/table.rs` says so. Only interposed functions wait; the signal handler calls nothing here.
 
-use crate::account::{LEAST, catch_up, credit, exclusively, read_switches};
+use crate::account::{LEAST, catch_up, credit, exclusively, owes, read_switches};
 use crate::delay::{self, Watch};
 use crate::memory::shared;
 use crate::switches::During;
@@ -47,6 +47,16 @@ pub fn before_sleep(slot: &Slot) {
     slot.queued_before.store(queued.map_or(0, |queued| queued.0 + 1), Relaxed);
 }
 
+/// The same before a call that waits for something else as well, for so many milliseconds at most: where it takes longer the queue behind it does not matter, and asking for it
+/// takes as long as a short call.
+#[inline]
+pub fn before_short_sleep(slot: &Slot, time: i64) {
+    const LONGEST: i64 = 10;
+    if (1..=LONGEST).contains(&time) {
+        before_sleep(slot);
+    }
+}
+
 /// Rule 7 behind it: credits what `required` grew while the thread waited for a CPU.
 fn after_sleep(slot: &Slot) {
     let before = slot.queued_before.swap(0, Relaxed);
@@ -67,8 +77,9 @@ fn after_sleep(slot: &Slot) {
 
 /// The same for a new thread, which owed at its creation what its creator did (rule 10), and has waited for its first CPU since.
 pub fn after_birth(slot: &Slot) {
-    let short = shared().header.experimenting.load(Relaxed) != 0 && cpus::may_become_short();
-    slot.queued_before.store(u64::from(short), Relaxed);
+    // Whether CPUs were short cannot be told any more: the thread that it waited for may have ended.
+    let owes = shared().header.experimenting.load(Relaxed) != 0 && owes(slot);
+    slot.queued_before.store(u64::from(owes), Relaxed);
     after_sleep(slot);
 }
 

@@ -436,7 +436,7 @@ CREATE TABLE IF NOT EXISTS epoch_labels (
 ";
 
 /// What is counted in the audit of a window: the columns of `audits`, in order. An audit of a window has the same names.
-pub const AUDITED: [&str; 32] = [
+pub const AUDITED: [&str; 33] = [
     "given_ns",
     "deferred_ns",
     "spinning_ns",
@@ -469,6 +469,7 @@ pub const AUDITED: [&str; 32] = [
     "crowded",
     "noting_ns",
     "answered_ns",
+    "executing_ns",
 ];
 
 /// What layout 4 added.

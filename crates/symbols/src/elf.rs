@@ -2,7 +2,7 @@
 
 use std::fs::{File, metadata};
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -17,7 +17,7 @@ use crate::unpacking::{self, Refusal, Share};
 /// No section is longer: offsets in debug information have 32 bits.
 const LONGEST: u64 = 8 << 30;
 /// No section that is read as a whole is longer.
-const LONGEST_WHOLE: u64 = 256 << 20;
+pub(crate) const LONGEST_WHOLE: u64 = 256 << 20;
 /// Below this, holes in a file cost nothing.
 const LARGE: u64 = 16 << 20;
 /// A large section of a file that has less than this share of it on disk is a hole, which costs its author nothing. File systems that
@@ -53,6 +53,8 @@ pub(crate) struct Headers {
     pub little_endian: bool,
     /// `e_machine`.
     pub machine: u16,
+    /// `e_entry`.
+    pub entry: u64,
     pub loads: Vec<Load>,
     /// `PT_INTERP`: the dynamic linker, without the closing NUL.
     pub interpreter: Option<Vec<u8>>,
@@ -72,12 +74,22 @@ struct Section {
 /// Opens a regular file and tells its length.
 pub(crate) fn open_regular(path: &Path) -> Result<(File, u64), ImageError> {
     let failed = |source| ImageError::Read { path: path.to_owned(), source };
-    // Before opening it: opening a pipe would block.
-    let about = metadata(path).map_err(failed)?;
+    // Looked at before, because opening may do something, and afterwards, because it may be another one by then.
+    if !metadata(path).map_err(failed)?.is_file() {
+        return Err(ImageError::NotAFile { path: path.to_owned() });
+    }
+    let file = open_without_waiting(path).map_err(failed)?;
+    let about = file.metadata().map_err(failed)?;
     if !about.is_file() {
         return Err(ImageError::NotAFile { path: path.to_owned() });
     }
-    Ok((File::open(path).map_err(failed)?, about.len()))
+    Ok((file, about.len()))
+}
+
+/// Opens a file to read it. Opening a pipe would wait otherwise.
+pub(crate) fn open_without_waiting(path: &Path) -> std::io::Result<File> {
+    const NONBLOCK_NOCTTY: i32 = 0o4400;
+    File::options().read(true).custom_flags(NONBLOCK_NOCTTY).open(path)
 }
 
 impl Elf {
@@ -171,12 +183,22 @@ impl Elf {
         self.read(load.offset.0.checked_add(address - load.address.0)?, size)
     }
 
+    /// Where the section ends that is loaded at an address.
+    pub fn section_end(&self, address: u64) -> Option<u64> {
+        let section = self.section_holding(address)?;
+        section.address.checked_add(section.size)
+    }
+
     /// The name of the section that is loaded at an address.
     pub fn section_at(&self, address: u64) -> Option<&[u8]> {
+        self.section_holding(address).map(|section| section.name.as_slice())
+    }
+
+    fn section_holding(&self, address: u64) -> Option<&Section> {
         let holds = |section: &&Section| {
             section.address != 0 && address.checked_sub(section.address).is_some_and(|at| at < section.size)
         };
-        self.headers.sections.iter().find(holds).map(|section| section.name.as_slice())
+        self.headers.sections.iter().find(holds)
     }
 
     /// The names of the libraries that it needs (`DT_NEEDED`); of a 64-bit file.
@@ -201,6 +223,22 @@ impl Elf {
             Some(String::from_utf8_lossy(name).into_owned())
         };
         needed.take(MOST).filter_map(name).collect()
+    }
+
+    /// What the loader adds to its base for a word at an address (`R_X86_64_RELATIVE`); of a 64-bit file.
+    pub fn relocated(&self, address: u64) -> Option<u64> {
+        const ENTRY: usize = 24;
+        const PIECE: usize = ENTRY << 12;
+        /// More than that have no programs.
+        const MOST: usize = PIECE << 10;
+        let relocations = [".rela.dyn", ".rela"].iter().find_map(|name| self.content(name))?;
+        let length = if relocations.is_packed() { 0 } else { relocations.length().min(MOST) };
+        let word = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).unwrap_or_default();
+        (0..length).step_by(PIECE).find_map(|at| {
+            let (piece, _) = relocations.read(at, PIECE.min(length - at))?;
+            let found = piece.chunks_exact(ENTRY).find(|entry| word(&entry[..8]) == address)?;
+            (word(&found[8..16]) == u64::from(elf::R_X86_64_RELATIVE)).then(|| word(&found[16..]))
+        })
     }
 
     /// The whole file, in pieces, for a checksum. Nothing of one that is too large.
@@ -288,7 +326,7 @@ impl Content {
     }
 
     /// Says that it is too large to be read.
-    fn refuse(&self) {
+    pub fn refuse(&self) {
         let megabytes = self.length() >> 20;
         let text = if self.is_packed() {
             let most = unpacking::MOST >> 20;
@@ -339,6 +377,7 @@ impl Headers {
         }
         Ok(Headers {
             is_64: header.is_class_64(),
+            entry: header.e_entry(endian).into(),
             little_endian: header.is_little_endian(),
             machine: header.e_machine(endian),
             loads,

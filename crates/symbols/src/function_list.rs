@@ -15,8 +15,10 @@ use crate::alias::{plain, rank};
 use crate::debug_file::debug_file_paths;
 use crate::elf::{Content, Elf};
 use crate::error::ImageError;
+use crate::go_table::{GoFunction, GoTable};
 use crate::identity::identity;
 use crate::stubs::{Stub, stubs};
+use crate::symbol_table::length_without_size;
 
 /// Symbols that are looked at: large browsers have three million.
 const MOST_SYMBOLS: usize = 8 << 20;
@@ -89,7 +91,10 @@ impl FunctionList {
     pub fn table_bytes(&self) -> u64 {
         let length = |section| self.elf.content(section).map_or(0, |content| content.length() as u64);
         match length(".symtab") {
-            0 => length(".dynsym") + length(".dynstr"),
+            0 => match GoTable::of(&self.elf) {
+                Some(table) => table.length(),
+                None => length(".dynsym") + length(".dynstr"),
+            },
             symbols => symbols + length(".strtab"),
         }
     }
@@ -101,7 +106,7 @@ impl FunctionList {
     }
 
     /// Hands over all functions in the order of their code, aliases once, with about `room` bytes of memory. They are those of the symbol
-    /// table, of the debug file with this build ID where that has the only one, or else those that the dynamic linker needs; and the stubs
+    /// table, of the debug file with this build ID where that has the only one, of Go's own table, or else those that the dynamic linker needs; and the stubs
     /// by which functions of libraries are called.
     pub fn read(&self, room: usize, to: &mut dyn TakesFunctions) -> ListEnd {
         let full = ListedTable::of(&self.elf, ".symtab", ".strtab");
@@ -112,8 +117,17 @@ impl FunctionList {
             let mut open = open.filter(|file| file.headers.build_id.as_deref() == Some(id));
             open.find_map(|file| ListedTable::of(&file, ".symtab", ".strtab"))
         };
-        let table = full.or_else(apart).or_else(|| ListedTable::of(&self.elf, ".dynsym", ".dynstr"));
-        let mut hand = Hand { loads: &self.elf.headers.loads, stubs: stubs(&self.elf), next: 0, to };
+        let full = full.or_else(apart);
+        if full.is_none()
+            && let Some(table) = GoTable::of(&self.elf)
+        {
+            return self.read_go(&table, to);
+        }
+        let elf = full.is_some().then_some(&self.elf);
+        let table = full.or_else(|| ListedTable::of(&self.elf, ".dynsym", ".dynstr"));
+        let loads = &self.elf.headers.loads;
+        let mut hand =
+            Hand { loads, elf, stubs: stubs(&self.elf), next: 0, reach: 0, without_size: None, to };
         let end = table.map_or(ListEnd::All, |mut table| {
             let (is_64, little) = (self.elf.headers.is_64, self.elf.headers.little_endian);
             let endian = if little { Endianness::Little } else { Endianness::Big };
@@ -123,24 +137,68 @@ impl FunctionList {
                 table.read::<elf::FileHeader32<Endianness>>(endian, room, &mut hand)
             }
         });
-        if end == ListEnd::All && !hand.stubs_before(u64::MAX) { ListEnd::Stopped } else { end }
+        let is_complete = end == ListEnd::All && hand.all_before(u64::MAX);
+        if end == ListEnd::All && !is_complete { ListEnd::Stopped } else { end }
+    }
+
+    /// The same for a stripped program in Go.
+    fn read_go(&self, table: &GoTable, to: &mut dyn TakesFunctions) -> ListEnd {
+        let mut names = Names::of(table.names());
+        let (loads, stubs) = (&self.elf.headers.loads, stubs(&self.elf));
+        let mut hand = Hand { loads, elf: None, stubs, next: 0, reach: 0, without_size: None, to };
+        let (mut nth, mut is_stopped) = (0, false);
+        let is_whole = table.each(|GoFunction { code, name }| {
+            nth += 1;
+            is_stopped |= nth % CHUNK == 0 && !hand.to.may_go_on();
+            let length = code.end.saturating_sub(code.start);
+            if length > 0
+                && let Some(name) = names.read(name)
+            {
+                let name = String::from_utf8_lossy(name).into_owned();
+                is_stopped |= !hand.function(code.start, length, &name);
+            }
+            !is_stopped
+        });
+        let is_complete = is_whole && !is_stopped && hand.all_before(u64::MAX);
+        if is_complete { ListEnd::All } else { ListEnd::Stopped }
     }
 }
 
 /// Hands functions over with their offsets in the file, and stubs between them.
 struct Hand<'a> {
     loads: &'a [Load],
+    /// The file, if all its functions are listed: those without a size end where the next one begins.
+    elf: Option<&'a Elf>,
     stubs: Vec<Stub>,
     next: usize,
+    /// Where the functions so far end.
+    reach: u64,
+    /// The last function, if its symbol has no size.
+    without_size: Option<(u64, String)>,
     to: &'a mut dyn TakesFunctions,
 }
 
 impl Hand<'_> {
     fn function(&mut self, start: u64, length: u64, name: &str) -> bool {
-        if !self.stubs_before(start) {
+        if !self.all_before(start) {
             return false;
         }
+        if length == 0 {
+            self.without_size = (start >= self.reach).then(|| (start, name.to_owned()));
+            return true;
+        }
+        self.reach = self.reach.max(start.saturating_add(length));
         self.hand(start, length, name)
+    }
+
+    fn all_before(&mut self, start: u64) -> bool {
+        if let Some((begin, name)) = self.without_size.take() {
+            let length = self.elf.map_or(0, |elf| length_without_size(elf, begin, start));
+            if !self.stubs_before(begin) || (length > 0 && !self.hand(begin, length, &name)) {
+                return false;
+            }
+        }
+        self.stubs_before(start)
     }
 
     fn stubs_before(&mut self, start: u64) -> bool {
@@ -282,7 +340,6 @@ impl ListedTable {
                     (symbol.st_value(endian).into(), symbol.st_size(endian).into());
                 let is_here = is_function
                     && symbol.st_shndx(endian) != elf::SHN_UNDEF
-                    && length > 0
                     && symbol.st_name(endian) != 0
                     && load_of(hand.loads, start).is_some();
                 if is_here {
@@ -412,6 +469,36 @@ mod tests {
             compared += 1;
         }
         assert!(compared > 10, "{compared}");
+    }
+
+    #[test]
+    fn functions_without_a_size_end_where_the_next_one_begins() {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, path) = (folder.path().join("a.s"), folder.path().join("a.out"));
+        let function = |name: &str, code: &str| format!(".type {name},@function\n{name}: {code}\n");
+        let lines = [
+            ".globl _start\n.section .init,\"ax\"\n".to_owned(),
+            function("first", ".skip 9"),
+            ".text\n".to_owned(),
+            function("_start", ".skip 3"),
+            function("sized", ".skip 4"),
+            function("inside", ".skip 5\n.size sized, . - sized"),
+            function("last", ".skip 6"),
+        ];
+        std::fs::write(&source, lines.concat()).unwrap();
+        let mut compiler = std::process::Command::new("cc");
+        compiler.args(["-nostdlib", "-static", "-o"]).args([&path, &source]);
+        assert!(compiler.status().unwrap().success());
+        let list = all(&path, 0);
+        let list: Vec<(&str, u64)> = list.iter().map(|(_, length, name)| (name.as_str(), *length)).collect();
+        assert_eq!(list, [("first", 9), ("_start", 3), ("sized", 9), ("last", 6)]);
+        let (image, scope) = (Image::open(&path).unwrap(), Scope::new(ScopeOptions::default()).unwrap());
+        for (start, length, name) in all(&path, 1 << 20) {
+            for offset in [start, start + length - 1] {
+                let frames = image.named_frames(image.stated(FileOffset(offset)).unwrap(), &scope);
+                assert_eq!(frames.last().unwrap().function.to_string(), name, "{offset:#x}");
+            }
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::debug_info::DebugInfo;
 use crate::elf::Elf;
 use crate::error::ImageError;
 use crate::function_name::FunctionName;
+use crate::go_table;
 use crate::identity::identity;
 use crate::inline_tree::InlineTrees;
 use crate::scope::Scope;
@@ -134,7 +135,7 @@ impl Image {
 
     /// Whether Go's compiler has made it.
     pub fn is_go(&self) -> bool {
-        [".gopclntab", ".data.rel.ro.gopclntab"].iter().any(|name| self.elf().read_section(name).is_some())
+        go_table::SECTIONS.iter().any(|name| self.elf().has_section(name))
     }
 
     /// Whether these bytes are among its constants.

@@ -80,6 +80,11 @@ impl JitMap {
         self.is_full
     }
 
+    /// None is taken any more when they take `most` bytes.
+    pub fn limit(&mut self, most: usize) {
+        self.most = most;
+    }
+
     /// Memory that the functions take, about, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -102,10 +107,11 @@ impl JitMap {
         new
     }
 
-    /// Takes what a jitdump file has more than before, and returns where there is something new.
-    pub fn extend(&mut self, dump: &mut JitDump) -> Vec<Range<u64>> {
+    /// Takes what a jitdump file has more than before, and returns where there is something new. When `at_once` bytes have been read the rest
+    /// is left for the next time.
+    pub fn extend(&mut self, dump: &mut JitDump, at_once: u64) -> Vec<Range<u64>> {
         let mut new = Vec::new();
-        dump.read(self, &mut new);
+        dump.read(self, &mut new, at_once);
         new
     }
 
@@ -208,6 +214,8 @@ const RECORD: usize = 16;
 const LONGEST: u64 = 64 << 20;
 /// Functions whose lines may wait for their code: it follows at once.
 const MOST_LINES: usize = 256;
+/// Memory that these lines may take, in bytes, but for those of one function.
+const MOST_WAITING: usize = 16 << 20;
 
 impl JitDump {
     /// Opens a file.
@@ -229,10 +237,11 @@ impl JitDump {
         Ok(JitDump { file, at: u64::from(length).max(HEADER as u64), big_endian, lines: Vec::new() })
     }
 
-    /// Reads the records that are complete.
-    fn read(&mut self, map: &mut JitMap, new: &mut Vec<Range<u64>>) {
+    /// Reads the records that are complete, until that were so many bytes.
+    fn read(&mut self, map: &mut JitMap, new: &mut Vec<Range<u64>>, at_once: u64) {
         let mut header = [0; RECORD];
-        while self.file.read_exact_at(&mut header, self.at).is_ok() {
+        let mut bytes = 0;
+        while bytes < at_once && self.file.read_exact_at(&mut header, self.at).is_ok() {
             let mut fields = Fields { rest: &header, big_endian: self.big_endian };
             let (Some(kind), Some(length)) = (fields.word(), fields.word().map(u64::from)) else { return };
             let Ok(file) = self.file.metadata() else { return };
@@ -248,6 +257,7 @@ impl JitDump {
                 return;
             }
             self.at += length;
+            bytes += wanted;
             // What does not make sense is passed over.
             let _ = self.record(kind, Fields { rest: &record, big_endian: self.big_endian }, map, new);
         }
@@ -303,7 +313,10 @@ impl JitDump {
                     lines.iter_mut().for_each(|(at, ..)| *at -= ELF_HEAD);
                 }
                 lines.dedup_by(|next, kept| (&next.1, next.2) == (&kept.1, kept.2));
-                if self.lines.len() >= MOST_LINES {
+                let bytes = |lines: &[(u64, Lines)]| -> usize {
+                    lines.iter().map(|(_, lines)| size_of_val(&**lines)).sum()
+                };
+                while self.lines.len() >= MOST_LINES || bytes(&self.lines) > MOST_WAITING {
                     self.lines.remove(0);
                 }
                 self.lines.push((start, lines.into()));
@@ -447,7 +460,8 @@ mod tests {
         file.write_all(&[&first[..], &half[..100]].concat()).unwrap();
         let mut dump = JitDump::open(file.reopen().unwrap()).unwrap();
         let mut map = JitMap::limited(1 << 20);
-        map.extend(&mut dump);
+        assert!(map.extend(&mut dump, 1).is_empty() && dump.at < whole as u64, "a record at a time");
+        map.extend(&mut dump, u64::MAX);
         assert_eq!(dump.at, whole as u64);
         assert_eq!(names(&map, 0x1007).as_deref(), Some("JS:*hot a.js:3 a.js:3"));
         assert_eq!(names(&map, 0x1008).as_deref(), Some("JS:*hot a.js:3 a.js:4"));
@@ -466,7 +480,7 @@ mod tests {
                 .concat();
         file.write_all(&more).unwrap();
         file.write_all(&code(0x9000, 4, "last")).unwrap();
-        map.extend(&mut dump);
+        map.extend(&mut dump, u64::MAX);
         assert_eq!(names(&map, 0x3fff).as_deref(), Some("long"));
         assert_eq!(names(&map, 0x5008).as_deref(), Some("JS:*hot a.js:3 a.js:4"));
         assert_eq!(names(&map, 0x9003).as_deref(), Some("last"));

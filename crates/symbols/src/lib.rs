@@ -55,6 +55,7 @@ mod executable;
 mod exports;
 mod function_list;
 mod function_name;
+mod go_table;
 mod identity;
 mod image;
 mod inline_tree;

@@ -1,6 +1,7 @@
 //! A few lines of source text, if the sources are on this machine.
 
-use std::fs::{File, metadata};
+use crate::elf::open_without_waiting;
+use std::fs::metadata;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
@@ -18,7 +19,10 @@ pub fn snippet(file: impl AsRef<Path>, line: u32, radius: u32) -> Vec<(u32, Stri
     if line == 0 || !metadata(file).is_ok_and(|data| data.is_file() && data.len() <= LARGEST_FILE) {
         return Vec::new();
     }
-    let Ok(source) = File::open(file) else { return Vec::new() };
+    let Ok(source) = open_without_waiting(file) else { return Vec::new() };
+    if !source.metadata().is_ok_and(|data| data.is_file()) {
+        return Vec::new();
+    }
     let lines = BufReader::new(source.take(LARGEST_FILE)).split(b'\n');
     let (first, last) = (line.saturating_sub(radius).max(1), line.saturating_add(radius));
     let wanted: Vec<(u32, String)> = (1..=last)

@@ -11,6 +11,7 @@ use crate::alias::{plain, rank};
 use crate::allowance::LONGEST_TEXT;
 use crate::elf::Elf;
 use crate::function_name::{FunctionName, FunctionPattern};
+use crate::go_table::{GoFunction, GoTable};
 use crate::range_index::{Entry, RangeIndex};
 
 /// The sized functions of `.symtab`, or of `.dynsym` where that is all there is.
@@ -23,6 +24,8 @@ pub(crate) struct SymbolTable {
     names: Vec<u8>,
     /// From here on they are made up.
     made_up: u32,
+    /// Where functions begin whose symbols have no size, in order.
+    without_size: Vec<u64>,
 }
 
 /// Where function names are from.
@@ -30,6 +33,8 @@ pub(crate) struct SymbolTable {
 pub enum Source {
     /// The full symbol table.
     Symbols,
+    /// The table of Go's runtime, which has the names of all functions in Go.
+    Go,
     /// The names that the dynamic linker needs; other functions, if any are known, are called by their address.
     DynamicSymbols,
     /// None: functions are called by their address.
@@ -50,8 +55,10 @@ impl SymbolTable {
             source: Source::Addresses,
             names: Vec::new(),
             made_up: 0,
+            without_size: Vec::new(),
         };
         read(".symtab", ".strtab", Source::Symbols)
+            .or_else(|| files.clone().find_map(SymbolTable::of_go))
             .or_else(|| read(".dynsym", ".dynstr", Source::DynamicSymbols))
             .unwrap_or_else(none)
     }
@@ -88,9 +95,35 @@ impl SymbolTable {
         drop(symbols);
         // Aliases: of several names for one range the last one added wins.
         found.sort_unstable_by_key(|it| (it.start, Reverse(it.end), it.preference, it.name));
+        let is_complete = source == Source::Symbols;
+        let without_size = if is_complete { end_those_without_size(elf, &mut found) } else { Vec::new() };
         let entry = |it: Function| Entry { range: it.start..it.end, value: it.name };
         let entries = found.into_iter().map(entry).collect();
-        Some(SymbolTable { functions: RangeIndex::new(entries), source, names, made_up: u32::MAX })
+        Some(SymbolTable {
+            functions: RangeIndex::new(entries),
+            source,
+            names,
+            made_up: u32::MAX,
+            without_size,
+        })
+    }
+
+    /// By the table that stripping leaves.
+    fn of_go(elf: &Elf) -> Option<SymbolTable> {
+        let table = GoTable::of(elf)?;
+        let mut entries = Vec::new();
+        table.each(|GoFunction { code: range, name: value }| {
+            if !range.is_empty() {
+                entries.push(Entry { range, value });
+            }
+            true
+        });
+        let names = table.whole()?;
+        let functions = RangeIndex::new(entries);
+        let is_empty = functions.entries().is_empty();
+        let table =
+            SymbolTable { functions, source: Source::Go, names, made_up: u32::MAX, without_size: Vec::new() };
+        (!is_empty).then_some(table)
     }
 
     /// Whether a symbol of any kind that belongs to a section is at an address in `range`; of 64-bit files.
@@ -141,9 +174,10 @@ impl SymbolTable {
         names.any(|name| pattern.matches(&String::from_utf8_lossy(name)))
     }
 
-    /// Where the functions are, pieces included.
+    /// Where the functions are, pieces included; those whose symbols say where they end.
     pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
-        self.functions.entries().iter().map(|entry| entry.range.clone())
+        let has_size = |range: &Range<u64>| self.without_size.binary_search(&range.start).is_err();
+        self.functions.entries().iter().map(|entry| entry.range.clone()).filter(has_size)
     }
 
     /// Whether code that is seldom run was moved here, away from its function.
@@ -179,6 +213,32 @@ struct Function {
     name: u32,
     /// Higher for names that people like better.
     preference: u32,
+}
+
+/// How long a function is whose symbol has no size, as those of assembler files often have none (`_init`, `frame_dummy`): it ends where the
+/// next one begins, or its section ends.
+pub(crate) fn length_without_size(elf: &Elf, start: u64, next: u64) -> u64 {
+    let end = elf.section_end(start).unwrap_or(start).min(next);
+    end.saturating_sub(start).min(LONGEST_WITHOUT_SIZE)
+}
+
+/// The next symbol may be that of a function behind others that have none.
+const LONGEST_WITHOUT_SIZE: u64 = 4096;
+
+/// Gives the functions that have no size one, unless they are within others. `functions`: in the order of their addresses, the longest first. Where these begin.
+fn end_those_without_size(elf: &Elf, functions: &mut [Function]) -> Vec<u64> {
+    let (mut reach, mut ended) = (0, Vec::new());
+    for at in 0..functions.len() {
+        let Function { start, end, .. } = functions[at];
+        if end == start && start >= reach {
+            let behind = at + functions[at..].partition_point(|it| it.start == start);
+            let next = functions.get(behind).map_or(u64::MAX, |it| it.start);
+            functions[at].end = start.saturating_add(length_without_size(elf, start, next));
+            ended.push(start);
+        }
+        reach = reach.max(end);
+    }
+    ended
 }
 
 fn functions<H: FileHeader<Endian = Endianness>>(

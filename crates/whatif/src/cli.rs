@@ -1,10 +1,10 @@
 //! What can be typed.
 
-use crate::condition::Condition;
 use crate::continuous::cli::Care;
 use crate::{overview, version};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use controller::arguments::Run;
+use profile::condition::Condition;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,6 +32,18 @@ pub enum Command {
     /// Find out which of a program's code is worth making faster
     #[command(after_help = "Example: whatif run --duration 60 -o server.db -- ./server --port 8080")]
     Run(Box<Run>),
+    /// Profile processes that run already, in place
+    #[command(after_help = "Example: whatif attach --duration 30 -p fn:handle_request --unit shop\n\n\
+        The processes are left as they were. They have to be programs for x86-64 with glibc or musl, dynamic or static, or in Go; static ones need their symbol table. What they have \
+        started is profiled with them, and what they start meanwhile as soon as that has lived for a second (--no-follow: only they). Progress points that are marked in the source only \
+        count where -p names them.")]
+    Attach(Box<Attach>),
+    /// What looks after the processes that `attach` profiles
+    #[command(name = controller::attach::GUARDIAN, hide = true, after_help = "Example: whatif attach-guardian 4711")]
+    AttachGuardian {
+        /// The first process
+        pid: u32,
+    },
     /// Show the answer again, from a recording
     #[command(after_help = "Example: whatif report server.db")]
     Report(Report),
@@ -60,11 +72,22 @@ pub enum Command {
     /// Sample everything that runs, all day, into a small database
     #[command(after_help = "Example: sudo whatif collect --db /var/lib/whatif")]
     Collect(Box<crate::collect::cli::Collect>),
+    /// Collect all day, and make experiments on services now and then
+    #[command(
+        after_help = "Example: sudo whatif agent --db /var/lib/whatif --experiment unit=shop.service --point fn:handle --guard 'throughput < 80%'\n\
+        Example: sudo whatif agent --config /etc/whatif/agent.conf\n\
+        Example: sudo whatif agent status\n\n\
+        --point, --latency, --guard and the other options of a service belong to the --experiment before them. In the file of --config stands an option a line, without quotes, as in \
+        'guard throughput < 80%'; lines that begin with # say nothing."
+    )]
+    Agent(Box<crate::agent::cli::Agent>),
     /// Show how the collector is doing, and what it costs
     #[command(after_help = "Example: sudo whatif status\nExample: sudo whatif status --history --since 30d")]
     Status(crate::collect::cli::Status),
     #[command(flatten)]
     Cycles(crate::continuous::cli::Command),
+    /// Keep what many machines have on a ClickHouse server, and ask it
+    Fleet(Fleet),
     /// Look after recordings and databases: merge, import, clean up
     Db(Db),
     /// Print completions of these commands for a shell
@@ -112,6 +135,12 @@ impl Former {
             Self::Gc(args) => DbCommand::Cycles(Care::Gc(args)),
         }
     }
+}
+
+#[derive(Debug, Args)]
+pub struct Fleet {
+    #[command(subcommand)]
+    pub command: fleet::arguments::Command,
 }
 
 #[derive(Debug, Args)]
@@ -177,9 +206,156 @@ pub struct Doctor {
     #[arg(long)]
     pub json: bool,
 
-    /// A program to look at, which is not run; of a shell, a wrapper or a script also what it seems to execute
+    /// A program to look at, which is not run; of a shell, a wrapper or a script also what it seems to execute. Or the number of a process that runs, which is left as it is
     #[arg(trailing_var_arg = true, value_name = "PROGRAM")]
     pub program: Vec<OsString>,
+}
+
+/// The options of `run` that make sense for processes that run already, and which these are.
+#[derive(Debug)]
+pub struct Attach {
+    pub run: Run,
+    pub which: Which,
+    pub limits: Limits,
+}
+
+/// What ends experiments on processes that do their work for others.
+#[derive(Debug, Args)]
+pub struct Limits {
+    /// End the experiments at once when this is so: 'throughput < 80%' (of what it was before the first experiment),
+    /// 'throughput(POINT) < 500/s', 'latency(POINT) > 20ms', 'cpu > 90%' (of the machine); 'over 5s' behind it looks at the last
+    /// five seconds and not at the last one; may be given several times
+    #[arg(long = "guard", value_name = "CONDITION")]
+    pub guards: Vec<controller::Guard>,
+
+    /// End the experiments when threads have been delayed for more than this part of --duration
+    #[arg(long, value_name = "PERCENT", requires = "duration")]
+    pub most_delay: Option<String>,
+
+    /// Try no virtual speedup that is larger
+    #[arg(long, value_name = "PERCENT", conflicts_with_all = ["speedups", "no_delays"])]
+    pub most_speedup: Option<String>,
+
+    /// What `whatif agent` does: standard input says how long the session may go on, standard output how it goes
+    #[arg(long, hide = true)]
+    pub ordered: bool,
+}
+
+impl Limits {
+    /// What they mean.
+    ///
+    /// # Errors
+    /// What should be a percentage is none.
+    pub fn asked(&self) -> anyhow::Result<controller::AskedLimits> {
+        let part = |option: &str, text: &Option<String>| {
+            text.as_deref().map(|text| crate::percent::percent(option, text)).transpose()
+        };
+        Ok(controller::AskedLimits {
+            guards: self.guards.clone(),
+            most_delay: part("--most-delay", &self.most_delay)?,
+            most_speedup: part("--most-speedup", &self.most_speedup)?,
+            is_ordered: self.ordered,
+        })
+    }
+}
+
+/// Which processes, besides those that are named by their numbers.
+#[derive(Debug, Args)]
+pub struct Which {
+    /// The processes of a systemd unit: its name, or a glob for it
+    #[arg(long = "unit", value_name = "NAME")]
+    pub units: Vec<String>,
+
+    /// The processes of a control group, and of those within: a glob for its path, as in '/system.slice/shop*'
+    #[arg(long = "cgroup", value_name = "GLOB")]
+    pub cgroups: Vec<String>,
+
+    /// The processes that have this name: a glob for the name of the program or of the process
+    #[arg(long = "name", value_name = "GLOB")]
+    pub names: Vec<String>,
+}
+
+impl Attach {
+    /// The processes that are meant.
+    ///
+    /// # Errors
+    /// What should be a number is none.
+    pub fn selection(&self) -> anyhow::Result<controller::attach::Selection> {
+        let Which { units, cgroups, names } = &self.which;
+        let processes =
+            self.run.program.iter().map(|word| controller::attach::number(word)).collect::<Result<_, _>>()?;
+        let (units, cgroups, names) = (units.clone(), cgroups.clone(), names.clone());
+        Ok(controller::attach::Selection { processes, units, cgroups, names })
+    }
+}
+
+/// Those that are about starting and ending programs.
+const NOT_ATTACHED: [&str; 10] = [
+    "until_sure",
+    "end_to_end",
+    "repeat",
+    "then",
+    "until_exit",
+    "stop_signal",
+    "suggest_points",
+    "leave_out",
+    "without_rules",
+    "faults",
+];
+
+impl Args for Attach {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let command = Limits::augment_args(Which::augment_args(Run::augment_args(command)));
+        let command = NOT_ATTACHED
+            .iter()
+            .fold(command, |command, name| command.mut_arg(name, |argument| argument.hide(true)));
+        // It conflicts with some of those.
+        let command = command.mut_arg("list_regions", |argument| {
+            argument.conflicts_with(clap::builder::Resettable::Reset).conflicts_with_all([
+                "no_delays",
+                "start_only",
+                "output",
+            ])
+        });
+        let command = command.mut_arg("follow", |argument| {
+            argument.help("Of what the processes have started, profile only programs with this name, a glob")
+        });
+        let command = command.mut_arg("no_follow", |argument| {
+            argument.help("Profile nothing that the processes have started")
+        });
+        command.mut_arg("program", |argument| {
+            let argument =
+                argument.value_name("PID").help("The numbers of processes").trailing_var_arg(false);
+            argument.num_args(1..).required(false).required_unless_present_any(["units", "cgroups", "names"])
+        })
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl clap::FromArgMatches for Attach {
+    fn from_arg_matches(matches: &clap::ArgMatches) -> Result<Self, clap::Error> {
+        let typed = |name: &&&str| matches.value_source(name) == Some(clap::parser::ValueSource::CommandLine);
+        if let Some(name) = NOT_ATTACHED.iter().find(typed) {
+            let option = name.replace('_', "-");
+            let text = format!(
+                "--{option} is about programs that whatif starts; not for a process that runs already\n"
+            );
+            return Err(clap::Error::raw(clap::error::ErrorKind::ArgumentConflict, text));
+        }
+        Ok(Self {
+            run: Run::from_arg_matches(matches)?,
+            which: Which::from_arg_matches(matches)?,
+            limits: Limits::from_arg_matches(matches)?,
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 #[derive(Debug, Args)]

@@ -3,14 +3,15 @@
 #![forbid(unsafe_code)]
 
 mod ab;
+mod agent;
 mod answer;
 mod cli;
 mod collect;
 mod compare;
 mod completions;
-mod condition;
 mod continuous;
 mod doctor;
+mod fleet;
 mod head;
 mod import;
 mod live;
@@ -19,6 +20,7 @@ mod merge;
 mod open;
 mod overview;
 mod pass;
+mod percent;
 mod run;
 mod show;
 mod site;
@@ -26,7 +28,7 @@ mod version;
 mod visitors;
 mod watch;
 
-use cli::{Cli, Command, Db, DbCommand};
+use cli::{Cli, Command, Db, DbCommand, Fleet};
 use controller::{FAILED, Usage, launch};
 
 /// A thread that panics ends the process; but a program that is being profiled ends first, as it would have, and its end is ours.
@@ -41,7 +43,15 @@ fn abort_on_panic() {
     }));
 }
 
+/// Ends with this status, if it is not that of success.
+fn end_with(status: i32) {
+    if status != 0 {
+        std::process::exit(status);
+    }
+}
+
 fn main() {
+    agent::ends_with_its_parent();
     abort_on_panic();
     // A file that becomes too large is an error with a message. The program that is profiled gets the signal as we did.
     kernel::signals::ignore(signal_hook::consts::SIGXFSZ);
@@ -60,6 +70,8 @@ fn main() {
             launch::Exit::Code(0) => std::process::exit(status),
             exit => launch::finish(exit),
         }),
+        Command::Attach(mut args) => run::attach(&mut args).map(|status| std::process::exit(status)),
+        Command::AttachGuardian { pid } => std::process::exit(controller::attach::guard(pid)),
         Command::Report(args) => show::report(&args),
         Command::Doctor(args) => doctor::doctor(&args).map(|status| std::process::exit(status)),
         Command::Ab(args) => ab::ab(&args).map(|status| std::process::exit(status)),
@@ -68,11 +80,10 @@ fn main() {
         Command::Open(args) => open::open(&args),
         Command::Watch(args) => watch::watch(&args),
         Command::Collect(args) => collect::collect(&args),
+        Command::Agent(args) => agent::agent(&args),
         Command::Status(args) => collect::status(&args),
-        Command::Cycles(command) => continuous::run(&command).map(|status| match status {
-            0 => (),
-            status => std::process::exit(status),
-        }),
+        Command::Cycles(command) => continuous::run(&command).map(end_with),
+        Command::Fleet(Fleet { command }) => fleet::fleet(&command).map(end_with),
         Command::Db(Db { command: DbCommand::Merge(args) }) => merge::merge(&args),
         Command::Db(Db { command: DbCommand::Import(args) }) => import::import(&args),
         Command::Db(Db { command: DbCommand::Cycles(command) }) => continuous::care(&command),

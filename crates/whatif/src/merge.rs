@@ -4,7 +4,7 @@
 
 use crate::{cli, continuous};
 use anyhow::{Context as _, Result, bail, ensure};
-use profile::{Builds, Recorder, Rows};
+use profile::{Builds, Recorder, Rows, counted};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -69,7 +69,8 @@ fn recordings(files: &[PathBuf], output: &Path) -> Result<()> {
     write(output, &all).with_context(|| format!("cannot write {}", output.display()))?;
     let sessions: usize = all.iter().map(|rows| rows.sessions.len()).sum();
     let windows: usize = all.iter().map(|rows| rows.windows.len()).sum();
-    println!("{sessions} runs with {windows} windows, in {}", output.display());
+    let (sessions, windows) = (counted(sessions as u64, "run"), counted(windows as u64, "window"));
+    println!("{sessions} with {windows}, in {}", output.display());
     Ok(())
 }
 

@@ -23,10 +23,11 @@ All commands: whatif --help. One of them, with an example: whatif run --help
 ";
 
 /// The commands, as they are listed together: a heading and their names.
-const GROUPS: [(&str, &[&str]); 5] = [
-    ("Find out what is worth making faster", &["run", "report", "open", "watch", "compare", "ab"]),
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Find out what is worth making faster", &["run", "attach", "report", "open", "watch", "compare", "ab"]),
     ("Before and after that", &["points", "doctor", "export"]),
     ("A whole machine, all day", &["collect", "status", "top", "diff", "stats", "flame", "list", "annotate"]),
+    ("Many machines", &["agent", "fleet"]),
     ("Recordings and databases", &["db"]),
     ("Your shell", &["completions"]),
 ];
@@ -75,7 +76,8 @@ fn without_hidden(command: &clap::Command) -> clap::Command {
         .args(command.get_arguments().filter(|argument| !argument.is_hide_set()).cloned())
         .subcommands(command.get_subcommands().filter(|command| !command.is_hide_set()).map(without_hidden));
     if visible.has_subcommands() {
-        visible = visible.subcommand_required(true).subcommand_value_name("COMMAND");
+        let is_required = command.is_subcommand_required_set();
+        visible = visible.subcommand_required(is_required).subcommand_value_name("COMMAND");
     }
     if let Some(about) = command.get_about() {
         visible = visible.about(about.clone());

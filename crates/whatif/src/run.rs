@@ -1,5 +1,6 @@
 //! `whatif run`: what the controller finds is drawn, and shown on a page while the program runs.
 
+use crate::cli::Attach;
 use crate::live::Live;
 use crate::show;
 use anyhow::Result;
@@ -15,6 +16,15 @@ pub fn run(args: &arguments::Run) -> Result<(Exit, i32)> {
     controller::run(args, Box::new(viewers))
 }
 
+/// Profiles processes that run already. Returns the exit status that says why there is no answer if there is none.
+pub fn attach(args: &mut Attach) -> Result<i32> {
+    let selection = args.selection()?;
+    let limits = args.limits.asked().map_err(controller::Usage::of)?;
+    let args = &mut args.run;
+    let viewers = Viewers { page: args.live, browser: !args.no_browser, live: OnceCell::new() };
+    controller::attach::attach(args, selection, &limits, Box::new(viewers))
+}
+
 /// Those who look at the terminal, and at the page if there is one.
 struct Viewers {
     /// Whether there is to be a page, and a browser that shows it.
@@ -26,7 +36,9 @@ struct Viewers {
 impl Audience for Viewers {
     fn begins(&self, recording: &Path) -> Result<()> {
         if self.page {
-            let live = Live::start(recording.to_owned(), self.browser)?;
+            // In a container a browser would be that one's.
+            let browser = self.browser && !kernel::name_spaces::is_inside();
+            let live = Live::start(recording.to_owned(), browser)?;
             self.live.get_or_init(|| live);
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Which process ends a run, and what becomes of those that go on.
 
-use crate::support::{Ended, HANG, Sandbox, have, point, program, run};
+use crate::support::{Ended, HANG, Sandbox, have, perf_events, point, program, run};
 use kernel::cpu::ProcessStat;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{Read as _, Write as _};
@@ -19,13 +19,6 @@ struct Left {
     pid: u32,
     jobs: u64,
     is_done: bool,
-}
-
-/// How many descriptors of perf events a process has.
-fn events(pid: u32) -> usize {
-    let all = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    let files = all.filter_map(|entry| std::fs::read_link(entry.path()).ok());
-    files.filter(|file| file.to_string_lossy().contains("perf_event")).count()
 }
 
 struct Run {
@@ -79,8 +72,8 @@ impl Run {
     fn closes_events(&self, what: char) {
         let pid = self.left(what).unwrap().pid;
         let begin = Instant::now();
-        while events(pid) > 0 {
-            assert!(begin.elapsed() < HANG, "{pid} keeps {} perf events", events(pid));
+        while perf_events(pid) > 0 {
+            assert!(begin.elapsed() < HANG, "{pid} keeps {} perf events", perf_events(pid));
             std::thread::sleep(Duration::from_millis(2));
         }
     }

@@ -1,6 +1,9 @@
 //! Programs that cannot be started or profiled: the shell's exit codes, one line, and advice.
 
-use crate::support::{Ended, Sandbox, program, program_as, run, skip};
+use crate::support::{
+    Ended, Sandbox, go_program, other_go_programs, program, program_as, run, skip, static_program,
+    without_preloading,
+};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -73,16 +76,47 @@ fn what_the_runtime_cannot_be_loaded_into() {
     assert!(!sandbox.recording().exists(), "no recording of nothing");
 }
 
+/// Nothing can be preloaded: they are held at their beginning, and end as they would.
 #[test]
-fn a_static_program() {
-    if std::process::Command::new("cc").arg("-print-file-name=libc.a").output().map_or(true, |found| {
-        // Without the file the compiler repeats the name.
-        found.stdout.trim_ascii() == b"libc.a"
-    }) {
-        return skip("there is no libc.a");
+fn static_programs_and_those_with_musl() {
+    for program in without_preloading("worker.c", "worker") {
+        let sandbox = Sandbox::new();
+        let mut command = sandbox.whatif();
+        command.args(["run", "--no-delays", "--region", "job", "-p", "fn:job", "-o"]);
+        command.arg(sandbox.recording()).arg("--").arg(&program).args(["1000", "7"]);
+        let ended = run(command);
+        assert_eq!((ended.code(), &ended.stdout[..]), (Some(7), ""), "{program:?}: {ended:#?}");
+        assert!(!ended.stderr.contains("unprofiled"), "{program:?}: {ended:#?}");
+        assert!(sandbox.samples("job") > 100, "{program:?}: {ended:#?}");
+        // Those in the windows that were measured.
+        let visits = crate::support::point(&sandbox.report(), "job")["visits"].as_u64();
+        assert!(visits.is_some_and(|visits| (1..=1000).contains(&visits)), "{program:?}: {visits:?}");
     }
-    let Some(fixed) = program_as("exits.c", "exits-static", &["-static"]) else { return };
-    assert_refused(launch(&Sandbox::new(), fixed), 126, "statically linked", "without -static");
+}
+
+#[test]
+fn go_programs() {
+    let alone = go_program("go-launched").into_iter();
+    for program in alone.chain(other_go_programs("go-launched")) {
+        let sandbox = Sandbox::new();
+        let mut command = sandbox.whatif();
+        command.args(["run", "--no-delays", "--region", "main.regionA", "-p", "fn:main.done", "-o"]);
+        command.arg(sandbox.recording()).arg("--").arg(&program).args(["http", "100", "100", "3", "500"]);
+        let ended = run(command).assert_code(0);
+        let is_profiled = ended.stdout.contains("visits in") && !ended.stderr.contains("unprofiled");
+        assert!(is_profiled, "{program:?}: {ended:#?}");
+        assert!(sandbox.samples("main.regionA") > 50, "{program:?}: {ended:#?}");
+        let visits = crate::support::point(&sandbox.report(), "main.done")["visits"].as_u64();
+        let counted: Option<u64> = ended.stdout.split(' ').next().and_then(|word| word.parse().ok());
+        assert!(visits > Some(0) && visits <= counted, "{program:?}: {ended:#?} {visits:?}");
+    }
+}
+
+#[test]
+fn a_static_program_without_symbols() {
+    let Some(fixed) = static_program("exits.c", "exits-stripped") else { return };
+    assert!(std::process::Command::new("strip").arg(&fixed).status().unwrap().success());
+    assert_refused(launch(&Sandbox::new(), fixed), 126, "no symbol table", "stripping");
 }
 
 /// Go without C code, even if a linker of C made the program: its runtime uses threads and signals without the C library.

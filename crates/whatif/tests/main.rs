@@ -6,7 +6,9 @@
 //! ```
 
 mod ab;
+mod agent;
 mod answer;
+mod attach;
 mod audit;
 mod circles;
 mod collect;
@@ -18,13 +20,19 @@ mod ends;
 mod explain;
 mod failures;
 mod faults;
+mod fleet;
 mod hint;
 mod import;
 mod kills;
 mod launch;
 mod live;
+#[path = "../../fleet/tests/support/machines.rs"]
+mod machines;
 mod matrix;
 mod named;
+#[allow(dead_code, reason = "the tests of the crate `fleet` use the rest")]
+#[path = "../../fleet/tests/support/nodes.rs"]
+mod nodes;
 mod off_cpu;
 mod page;
 mod placed_points;

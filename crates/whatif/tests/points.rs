@@ -6,7 +6,7 @@ use std::process::Command;
 fn unharmed(which: &str) -> Option<Sandbox> {
     let points = program("points.c")?;
     let sandbox = Sandbox::new();
-    let ended = sandbox.profile(crate::support::DELAYS, &points, &[which]).assert_code(0);
+    let ended = sandbox.profile(crate::support::DELAYS, &points, &[which]).assert_success();
     assert_eq!(ended.stdout, "done\n", "{ended:#?}");
     Some(sandbox)
 }
@@ -34,7 +34,7 @@ fn waits_that_we_are_told_about() {
 fn visits_are_those_that_the_program_made() {
     let Some(points) = program("points.c") else { return };
     let sandbox = Sandbox::new();
-    let ended = sandbox.profile(crate::support::DELAYS, &points, &["counts"]).assert_code(0);
+    let ended = sandbox.profile(crate::support::DELAYS, &points, &["counts"]).assert_success();
     let mut lines = ended.stdout.lines();
     let made: u64 = lines.next().unwrap().parse().unwrap();
     assert_eq!(lines.next(), Some("done"), "the counter holds what the program counted: {ended:#?}");

@@ -95,3 +95,16 @@ fn stacks_without_their_outermost_frames_are_marked() {
     assert!(tree.truncated.count * 2 > tree.all.count, "{:?} of {:?}", tree.truncated, tree.all);
     assert_eq!(tree.missing.count, 0);
 }
+
+/// What looks like a return address may be any number.
+#[test]
+fn the_first_byte_of_an_image_is_no_return_address() {
+    // As Go's linker lays programs out: nothing is mapped before the code.
+    let flags = ["-no-pie", "-Wl,-z,noseparate-code"];
+    let Some(program) = program_as("first_byte.c", "first_byte", &flags) else { return };
+    let sandbox = Sandbox::new();
+    sandbox
+        .profile(&["--region", "leaf", "--speedup", "50", "--duration", "2"], &program, &[])
+        .assert_code(0);
+    assert!(sandbox.samples("leaf") > 100);
+}

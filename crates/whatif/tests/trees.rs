@@ -6,7 +6,7 @@ use crate::support::{
 use kernel::visits::Means;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// A program that executes another one, and that one.
@@ -323,14 +323,128 @@ fn audit_of(hands: &Path, kind: &str) -> serde_json::Value {
 #[test]
 fn threads_that_take_turns_at_a_client_are_credited_for_what_the_others_did() {
     let Some(world) = target("world") else { return };
+    // The workers' credit, as a multiple of what was inserted: as much for each worker that waits. Where some of them have no CPU it is less.
+    let credited = |arguments: &[&str]| {
+        let sandbox = Sandbox::new();
+        // The client is another program, which is not profiled.
+        let options = ["--no-follow", "--region", "A", "--speedup", "100"];
+        let arguments = [&["seconds=12", "once=1"], arguments].concat();
+        let ended = sandbox.profile(&options, &world, &arguments);
+        assert_eq!(ended.code(), Some(0), "{ended:#?}");
+        let audit = &sandbox.explained("A")["audit"];
+        let number = |name: &str| audit[name].as_f64().unwrap_or_else(|| panic!("{audit:#}"));
+        number("answered_ns") / number("given_ns")
+    };
+    let four = credited(&["workers=5"]);
+    assert!(four > 0.5, "{four} turns of four");
+    // The listener stays a listener when a copy of it is closed.
+    let four = credited(&["workers=5", "A=8", "closes=1"]);
+    assert!(four > 0.6, "{four} turns of four");
+}
+
+#[test]
+fn code_that_executed_programs_make_has_the_names_that_each_process_has_written() {
+    let Some(makers) = program("makers.c") else { return };
     let sandbox = Sandbox::new();
-    // The client is another program, which is not profiled.
-    let options = ["--no-follow", "--region", "A", "--speedup", "100"];
-    let arguments = ["seconds=6", "once=1", "workers=5"];
-    let ended = sandbox.profile(&options, &world, &arguments);
+    let ended = sandbox.compare(&["--no-delays"], &makers, &[]);
     assert_eq!(ended.code(), Some(0), "{ended:#?}");
-    let audit = &sandbox.explained("A")["audit"];
-    let number = |name: &str| audit[name].as_f64().unwrap_or_else(|| panic!("{audit:#}"));
-    // Each waits for four turns of the others, and for one at least where some of them have no CPU.
-    assert!(number("answered_ns") > 0.5 * number("given_ns"), "{audit:#}");
+    // So many milliseconds of CPU time each, at the same address, and a sample in each of them. What comes before the names are read has none,
+    // which is much of it on a busy machine.
+    let samples = |name: &str| sandbox.samples(&format!("js:{name}")) as f64;
+    let all = ["one", "two", "inherited", "heir", "parent"].map(samples);
+    for (samples, expected) in all.into_iter().zip([1200.0, 400.0, 600.0, 400.0, 200.0]) {
+        assert!(samples > 0.2 * expected && samples < 1.3 * expected, "{all:?}");
+    }
+    assert_eq!((samples("forged"), samples("stale")), (0.0, 0.0));
+    let folded = exported(&sandbox, "folded");
+    let one = folded.lines().filter(|line| line.contains("main;") && line.contains(";js:one")).count();
+    assert!(one > 0, "{folded}");
+}
+
+#[test]
+fn code_that_executed_programs_make_is_sped_up_where_it_runs() {
+    let Some(makers) = program("makers.c") else { return };
+    let sandbox = Sandbox::new();
+    sandbox.profile(&["--region", "js:one", "--speedup", "50"], &makers, &[]);
+    let audit = &sandbox.explained("js:one")["audit"];
+    assert!(audit["given_ns"].as_f64().is_some_and(|given| given > 0.0), "{audit:#}");
+}
+
+/// Has the visits to the guarded probe of `guarded` counted for two seconds, under the name that it has in `places`, which may be more.
+#[track_caller]
+fn count_guarded(mut command: Command, sandbox: &Sandbox, places: &[&str], words: &[&str]) {
+    command.args(["run", "-q", "-o"]).arg(sandbox.recording()).args(["--region", "hot", "--speedup", "50"]);
+    command.args(["--duration", "2", "--then", "continue"]);
+    for place in places {
+        command.args(["-p", place]);
+    }
+    command.arg("--").args(words);
+    let ended = run(command);
+    // All processes have seen their semaphores go up, and down again.
+    assert!(ended.stdout.ends_with("done\n"), "{ended:#?}");
+    let report = sandbox.report();
+    let visits = |name| point(&report, name)["visits"].as_u64().unwrap();
+    let probe = places.last().unwrap().replace("usdt:", "");
+    let (marked, counted) = (visits("marked"), visits(&probe));
+    assert!(marked > 100, "{report:#}");
+    assert!(counted.abs_diff(marked) <= 40 + marked / 50, "{counted} of {marked}");
+}
+
+/// The words that run `guarded` as the first program, as one that the first one executes, and as the only one that has the probe; and the place of that.
+fn ways_to_run<'a>(master: &'a Path, guarded: &'a Path) -> [(&'static str, Vec<&'a str>); 3] {
+    let [master, guarded] = [master, guarded].map(|path| path.to_str().unwrap());
+    [
+        ("usdt:shop:sold", vec![guarded, "works"]),
+        ("usdt:shop:sold", vec![guarded, "executes"]),
+        ("guarded*:usdt:shop:sold", vec![master, "1", guarded, "works"]),
+    ]
+}
+
+#[test]
+fn guarded_probes_are_counted_in_whichever_program_they_are() {
+    if kernel::visits::cost(Means::Breakpoint).is_err() {
+        return skip("no breakpoints here");
+    }
+    // A file of its own: uprobes count what other tests run as well.
+    let guarded = program_as("guarded.c", "guarded-by-any-means", &[]);
+    let (Some(master), Some(guarded)) = (program("master.c"), guarded) else { return };
+    for (place, words) in ways_to_run(&master, &guarded) {
+        let sandbox = Sandbox::new();
+        count_guarded(sandbox.whatif(), &sandbox, &[place], &words);
+    }
+}
+
+#[test]
+fn guarded_probes_take_no_privilege_and_others_are_left_alone() {
+    if kernel::visits::cost(Means::Breakpoint).is_err() || !have("setpriv") {
+        return skip("no breakpoints here, or no setpriv");
+    }
+    let (Some(master), Some(guarded)) = (program("master.c"), program("guarded.c")) else { return };
+    for (place, words) in ways_to_run(&master, &guarded) {
+        let sandbox = Sandbox::new();
+        let mut other = sandbox.command(&guarded);
+        let mut other = other.arg("watches").stdin(Stdio::piped()).spawn().unwrap();
+        let mut command = sandbox.command("setpriv");
+        command.args(["--bounding-set", "-all", "--inh-caps", "-all", "--no-new-privs"]);
+        command.arg(env!("CARGO_BIN_EXE_whatif"));
+        count_guarded(command, &sandbox, &[place], &words);
+        drop(other.stdin.take());
+        assert!(other.wait().unwrap().success(), "what is not profiled is left alone");
+    }
+}
+
+#[test]
+fn guarded_probes_are_counted_by_the_kernel_when_no_breakpoint_is_left() {
+    let have_both = [Means::Breakpoint, Means::Uprobe].map(kernel::visits::cost);
+    if have_both.iter().any(Result::is_err) {
+        return skip("no breakpoints or no uprobes here");
+    }
+    let guarded = program_as("guarded.c", "guarded-by-uprobes", &[]);
+    let (Some(master), Some(guarded)) = (program("master.c"), guarded) else { return };
+    let sandbox = Sandbox::new();
+    let functions = ["first", "second", "third", "fourth"].map(|name| format!("guarded*:fn:{name}"));
+    let mut places: Vec<&str> = functions.iter().map(String::as_str).collect();
+    let [.., (place, words)] = ways_to_run(&master, &guarded);
+    places.push(place);
+    count_guarded(sandbox.whatif(), &sandbox, &places, &words);
 }

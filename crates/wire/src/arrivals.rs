@@ -136,11 +136,14 @@ pub struct Source {
     pub is_answered: AtomicU32,
     /// How long the last arrival was held up, in nanoseconds.
     pub held: AtomicU64,
+    /// Of a listener, which several processes may have: when the last connection came.
+    pub arrived: AtomicU64,
     /// The delays of the threads that answered last, by turns.
     answers: [LocalAccount; ANSWERS],
     /// How many there were.
     answers_count: AtomicU32,
-    reserved_as_well: u32,
+    /// Of a listener: the window in which the last connection came.
+    pub epoch: AtomicU32,
     /// Arrivals of connections, halved now and then.
     pub seen: AtomicU32,
     /// Those of `seen` that had another arrival waiting behind them, which has not waited for their answer.

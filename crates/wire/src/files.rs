@@ -21,11 +21,11 @@ pub const LONGEST_NAME: usize = length(512, 8);
 
 /// The first address that no process on x86-64 has, unless it asks for five levels of page tables.
 pub const BEYOND: Address = Address(1 << 47);
-/// Where code without a file is: what an executed program makes while it runs.
+/// Where an address of an executed program is that is in no code.
 pub const NOWHERE: Address = Address(1 << 63);
 
 /// Addresses for each file.
-const ROOM: u64 = 1 << 36;
+pub(crate) const ROOM: u64 = 1 << 36;
 /// How often an entry that is being written is looked at until it is declared void.
 const LOOKS: usize = length(1000, 1);
 /// How often an entry that was declared void is begun anew.
@@ -233,9 +233,8 @@ mod tests {
     use std::vec::Vec;
 
     fn files() -> Box<Files> {
-        let memory = std::alloc::Layout::new::<Files>();
-        // SAFETY: all zeros are an empty table, and the box owns what was allocated with its layout.
-        unsafe { Box::from_raw(std::alloc::alloc_zeroed(memory).cast()) }
+        // SAFETY: all zeros are an empty table.
+        unsafe { Box::<Files>::new_zeroed().assume_init() }
     }
 
     fn stretch(inode: u64, offset: u64, length: u64) -> Stretch {

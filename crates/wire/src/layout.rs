@@ -10,6 +10,7 @@ use crate::files::Files;
 use crate::history::History;
 use crate::hits::Hits;
 use crate::latency::{Begun, Distributions};
+use crate::made::Made;
 use crate::mixing::Mixing;
 use crate::slot::Slots;
 use crate::unwind::Unwind;
@@ -133,10 +134,12 @@ pub struct Header {
     pub sandboxed: AtomicU32,
     /// Whether programs that are executed wait, for a short time, until the controller has placed its points in them.
     pub placing: AtomicU32,
-    /// How many programs that the first one and its children have executed have joined.
+    /// How many processes have joined, by executing a program or because they were attached to: each has the number up to it.
     pub executed: AtomicU32,
-    reserved: AtomicU32,
-    /// How long it took programs to ask what becomes of those that they execute, and those to join, in nanoseconds of the monotonic clock, all together.
+    /// How many of these have executed a program.
+    pub begun: AtomicU32,
+    /// How long it took programs to ask what becomes of those that they execute, those to join, and threads to be sampled from their begin to their end, in nanoseconds
+    /// of CPU time, all together.
     pub joining: AtomicU64,
 }
 
@@ -296,6 +299,8 @@ pub struct SharedMemory {
     pub code: CodeMap,
     /// Where programs that were executed have their code.
     pub files: Files,
+    /// Processes of such programs that make code while they run.
+    pub made: Made,
     /// Which code only waits.
     pub circles: Circles,
     /// How to find callers.

@@ -37,11 +37,14 @@ pub mod code;
 pub mod counter;
 pub mod experiment;
 pub mod files;
+pub mod filter;
 pub mod follow;
 pub mod history;
 pub mod hits;
+pub mod late;
 pub mod latency;
 pub mod layout;
+pub mod made;
 pub mod mixing;
 pub mod ring;
 pub mod slot;
@@ -54,7 +57,7 @@ pub use layout::{Handshake, Header, SharedMemory};
 pub use units::{Address, Epoch, Nanos, Speedup};
 
 /// Version of the layout. Bumped by hand with every change to it.
-pub const PROTOCOL: u32 = 18;
+pub const PROTOCOL: u32 = 21;
 
 /// First word of the shared memory: `whatif01` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"whatif01");

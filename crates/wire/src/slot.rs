@@ -331,10 +331,12 @@ pub struct Slot {
     pub unsampled: AtomicU64,
     /// Runtime only: state of the generator for the jitter.
     pub random: AtomicU64,
-    /// Runtime only: bounds of the stack, for the walk along frame pointers.
+    /// Bounds of the stack, for the walk along frame pointers. In a program that was attached to the controller sets them; until then they are those of a page.
     pub stack_low: AtomicUsize,
-    /// Runtime only: see `stack_low`.
+    /// See `stack_low`.
     pub stack_high: AtomicUsize,
+    /// Where the thread keeps the address of this slot: the one word of it that is ours.
+    pub word: AtomicUsize,
     /// Runtime only: where it puts together what it asks before it executes a program, or zero. A `vfork`ed child uses its parent's.
     pub scratch: AtomicUsize,
     /// Runtime only: what the new thread is to run.
@@ -540,6 +542,19 @@ impl Slots {
         }
         self.refused.fetch_add(1, Ordering::Relaxed);
         None
+    }
+
+    /// Takes the slot that has the place of one in another table, if it is free.
+    pub fn take_same(&self, number: u32) -> Option<&Slot> {
+        let slot = self.slots.get(number as usize)?;
+        slot.state.compare_exchange(FREE, TAKEN, Ordering::AcqRel, Ordering::Relaxed).ok()?;
+        self.used.fetch_max(number + 1, Ordering::AcqRel);
+        Some(slot)
+    }
+
+    /// The first slots stay free as long as there are others.
+    pub fn keep_free(&self, first: usize) {
+        self.hint.fetch_max(first as u32, Ordering::Relaxed);
     }
 
     /// Gives a slot back and lets the next thread have it, while its memory is warm.

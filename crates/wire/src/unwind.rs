@@ -17,6 +17,9 @@ use crate::atomic::{
 pub const MAX_TABLES: usize = length(4096, 2);
 /// Rows of all tables together. The memory is sparse: those that are not used cost nothing.
 pub const MAX_ROWS: usize = length(4 << 20, 4);
+/// Rows that are remembered because they were looked up lately: a search through the rows of a large program misses the caches
+/// a dozen times.
+const RECENT: usize = length(1 << 14, 2);
 
 const WORD: u64 = 8;
 
@@ -139,6 +142,8 @@ pub struct Unwind {
     in_use: AtomicU32,
     /// See [`Row`].
     rows: [AtomicU64; MAX_ROWS],
+    /// Numbers of rows, by the places that were looked up, for all threads. Any may be there, so a row is only taken if the place lies in it.
+    recent: [AtomicU32; RECENT],
 }
 
 impl Unwind {
@@ -219,15 +224,34 @@ impl Unwind {
         let place = u32::try_from(address.0.wrapping_sub(table.base.load(Relaxed))).ok()?;
         let first = table.first.load(Relaxed) as usize;
         let rows = self.rows.get(first..first + table.rows.load(Relaxed) as usize)?;
-        let after = rows.partition_point(|row| row.load(Relaxed) >> 32 <= u64::from(place));
-        Some(Caller::unpacked(rows[after.checked_sub(1)?].load(Relaxed)))
+        let recent = &self.recent[mixed(address.0) % RECENT];
+        let begins = |row: usize| rows.get(row).map(|row| (row.load(Relaxed) >> 32) as u32);
+        let known = (recent.load(Relaxed) as usize).wrapping_sub(first);
+        let has_place = |row: usize| {
+            begins(row).is_some_and(|begin| begin <= place) && begins(row + 1).is_none_or(|next| place < next)
+        };
+        let row = if has_place(known) {
+            known
+        } else {
+            let row =
+                rows.partition_point(|row| row.load(Relaxed) >> 32 <= u64::from(place)).checked_sub(1)?;
+            recent.store((first + row) as u32, Relaxed);
+            row
+        };
+        Some(Caller::unpacked(rows[row].load(Relaxed)))
     }
+}
+
+/// Spreads addresses, which lie close together, over all numbers (Fibonacci hashing: Knuth, volume 3, section 6.4).
+fn mixed(address: u64) -> usize {
+    (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::boxed::Box;
+    use std::vec::Vec;
 
     fn unwind() -> &'static Unwind {
         let layout = std::alloc::Layout::new::<Unwind>();
@@ -286,6 +310,32 @@ mod tests {
         // Something else is loaded there.
         assert!(unwind.add((Address(0x1000), Address(0x1800)), Address(0x1000), &[Row::new(0, by(40))]));
         assert_eq!(at(0x1010), by(40));
+    }
+
+    #[test]
+    fn what_was_looked_up_before_is_no_more_than_a_hint() {
+        let unwind = unwind();
+        let tables = 3;
+        let code = |table: u64| (Address(table << 20), Address((table + 1) << 20));
+        let offset = |table: u64, row: u64| 8 * (1 + (table * 7 + row) % 1000);
+        for table in 0..tables {
+            let rows: Vec<Row> =
+                (0..5000).map(|row| Row::new(row as u32 * 16, by(offset(table, row)))).collect();
+            assert!(unwind.add(code(table), code(table).0, &rows));
+        }
+        // So many that they overwrite each other, in an order that is none, and each more than once.
+        let mut state = 1_u64;
+        for _ in 0..200_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let (table, place) = ((state >> 60) % tables, (state >> 33) % 80_000);
+            let expected = by(offset(table, place / 16));
+            assert_eq!(unwind.caller(Address(code(table).0.0 + place)), expected, "{table} {place:#x}");
+        }
+        // Whatever lies there.
+        for (nth, recent) in unwind.recent.iter().enumerate() {
+            recent.store(u32::MAX - nth as u32, Relaxed);
+        }
+        assert_eq!(unwind.caller(Address(code(1).0.0 + 17)), by(offset(1, 1)));
     }
 
     #[test]

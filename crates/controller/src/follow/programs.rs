@@ -83,6 +83,11 @@ impl Programs {
         latest.1.iter().for_each(Thread::unpark);
     }
 
+    /// A process that runs `program`, a file without links, has been attached to besides the first one.
+    pub fn joins(&self, program: &Path) {
+        self.know(program, program, 0);
+    }
+
     fn know(&self, program: &Path, named: &Path, times: u64) {
         let mut all = lock(&self.all);
         if all.len() >= MOST && !all.contains_key(program) {

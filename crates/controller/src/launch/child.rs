@@ -62,6 +62,8 @@ pub(super) struct Progress {
     changed: Condvar,
     /// What may go on when it has ended.
     tree: Mutex<Option<Arc<Tree>>>,
+    /// Whether it is one of ours that looks after the program, and no signal reaches it but from us.
+    is_guardian: bool,
 }
 
 #[derive(Debug, Default)]
@@ -73,15 +75,25 @@ struct Seen {
 }
 
 impl Child {
-    /// Begins to wait for a child of this process.
+    /// Begins to wait for the program, which is a child of this process.
     pub(super) fn watch(process: process::Child) -> io::Result<Self> {
+        RUNNING.store(Pid::from_child(&process).as_raw_nonzero().get(), Ordering::Relaxed);
+        Self::begin(process, false)
+    }
+
+    /// The same for one of ours that looks after the program: it ends when this process has ended.
+    pub(super) fn watch_guardian(process: process::Child) -> io::Result<Self> {
+        Self::begin(process, true)
+    }
+
+    fn begin(process: process::Child, is_guardian: bool) -> io::Result<Self> {
         let pid = Pid::from_child(&process);
-        RUNNING.store(pid.as_raw_nonzero().get(), Ordering::Relaxed);
         let progress = Arc::new(Progress {
             pid,
             seen: Mutex::default(),
             changed: Condvar::new(),
             tree: Mutex::default(),
+            is_guardian,
         });
         let watched = Arc::clone(&progress);
         std::thread::Builder::new().name("wait".into()).spawn(move || watched.watch())?;
@@ -207,6 +219,14 @@ impl Progress {
         *self.tree.lock().unwrap_or_else(PoisonError::into_inner) = Some(tree);
     }
 
+    /// A signal has come to us: whether that is all about it, because the program is none that we have started. One that `ends` asks who looks after it to end.
+    pub(super) fn takes(&self, ends: bool) -> bool {
+        if self.is_guardian && ends {
+            self.send(Signal::TERM);
+        }
+        self.is_guardian
+    }
+
     /// What may go on when it has ended.
     pub(super) fn tree(&self) -> Option<Arc<Tree>> {
         self.tree.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -234,12 +254,15 @@ impl Progress {
 
     /// The waiting thread. Needs no SIGCHLD, which may be blocked or handled by others.
     fn watch(&self) {
+        const MOMENT: Duration = Duration::from_millis(1);
         loop {
             let kinds = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED;
             // An end is only looked at, and left for `Drop` to reap.
             match waitid(WaitId::Pid(self.pid), kinds | WaitIdOptions::NOWAIT) {
                 Err(Errno::INTR) => {}
                 Ok(Some(status)) if status.stopped() || status.continued() => self.follow_job_control(),
+                // By us, for a moment: see `Held`.
+                Ok(Some(status)) if status.trapped() => std::thread::sleep(MOMENT),
                 Ok(Some(status)) => return self.end(ended(&status)),
                 // It was reaped elsewhere. Not in this program.
                 Ok(None) | Err(_) => return self.end(None),

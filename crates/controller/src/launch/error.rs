@@ -103,17 +103,28 @@ pub enum Obstacle {
     /// No loader, hence no preloading.
     #[error(
         "it is statically linked, so nothing can be loaded into it.\n\
-         Link it dynamically: without -static (C, C++), for x86_64-unknown-linux-gnu without \
-         -C target-feature=+crt-static (Rust)."
+         Profile it by itself (whatif run -- PROGRAM); or link it dynamically: without -static (C, C++), for x86_64-unknown-linux-gnu without -C target-feature=+crt-static (Rust)."
     )]
     Static,
+    /// It could be held at its beginning, if that could be found.
+    #[error(
+        "it is statically linked and has no symbol table, by which the functions in it could be found.\n\
+         Build it without stripping it (strip --strip-debug keeps the table)."
+    )]
+    Stripped,
     /// Go without C code: linked without a loader, and if not, with a runtime that installs its handlers of signals and creates its threads without the C library.
     #[error(
         "it is a Go program without C code: it uses threads and signals without the C library, so that whatif cannot follow it.\n\
-         Add import \"C\" to a file of its main package, and build it with CGO_ENABLED=1 go build (frame pointers are there \
-         already). Without that, whatif collect samples it."
+         Profile it by itself (whatif run -- PROGRAM); or add import \"C\" to a file of its main package, and build \
+         it with CGO_ENABLED=1 go build. Without that, whatif collect samples it."
     )]
     Go,
+    /// Its threads have the C library's words, and its functions are not those that a loader has bound.
+    #[error(
+        "it is a static program in Go and C: whatif knows static programs in C, and Go.\n\
+         Build it with CGO_ENABLED=0, or link it dynamically (without -extldflags=-static)."
+    )]
+    StaticGoWithC,
     /// The loader ignores `LD_PRELOAD` for privileged programs.
     #[error(
         "it runs with another user's or group's rights (setuid, setgid), and the loader then loads nothing else.\n\
@@ -135,7 +146,8 @@ pub enum Obstacle {
     /// Another C library.
     #[error(
         "it uses another C library (its loader is {0}), and whatif's runtime is built for glibc.\n\
-         Build it for glibc (Rust: --target x86_64-unknown-linux-gnu)."
+         Profile a program with musl by itself (whatif run -- PROGRAM), or build it for glibc (Rust: --target \
+         x86_64-unknown-linux-gnu)."
     )]
     Libc(String),
 }

@@ -1,6 +1,7 @@
 //! Finding the program, and whether the runtime can be loaded into it.
 
 use super::error::{LaunchError, Obstacle};
+use super::held::{self, Place};
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader, Sym, SymbolTable};
 use object::{Endianness, ReadCache, ReadRef};
@@ -12,6 +13,7 @@ use std::io::{Read, Seek};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use symbols::Image;
 
 /// A program that can be profiled, and how to start it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub struct Executable {
     leading: Vec<OsString>,
     image: PathBuf,
     script: Option<PathBuf>,
+    /// Where it is held until the runtime has been put into it, if that cannot be preloaded.
+    held_at: Option<Place>,
 }
 
 impl Executable {
@@ -54,6 +58,12 @@ impl Executable {
         self.script.as_deref()
     }
 
+    /// Where it is held until the runtime has been put into it; none if that is preloaded.
+    #[must_use]
+    pub fn held_at(&self) -> Option<Place> {
+        self.held_at
+    }
+
     /// What the user should know before it starts.
     #[must_use]
     pub fn note(&self) -> Option<String> {
@@ -66,6 +76,49 @@ impl Executable {
         ))
     }
 }
+
+/// The same as [`check`] for a program that we start ourselves: one into which nothing can be preloaded (a static one, or one with musl), or which makes system calls by itself besides (Go
+/// with C code), may be held where it begins until the runtime has been put into it.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_to_start(program: &OsStr) -> Result<Executable, LaunchError> {
+    // The interpreter of a script is started by the kernel.
+    let is_itself =
+        |path: &PathBuf| find(program, std::env::var_os("PATH").as_deref()).is_ok_and(|found| found == *path);
+    let (path, why) = match check(program) {
+        Err(LaunchError::Unprofilable {
+            path,
+            why: why @ (Obstacle::Static | Obstacle::Libc(_) | Obstacle::Go),
+        }) => (path, why),
+        // What is marked in its source needs the runtime from the beginning; and where it cannot be held its C code can be profiled.
+        Ok(executable) if is_go(&executable.image) == Some(Go::WithC) && is_itself(&executable.image) => {
+            let has_marks = Image::open(&executable.image).is_ok_and(|image| is_marked(&image));
+            let may_be_held = crate::attach::may_trace_what_it_starts() && !has_marks;
+            let held_at = may_be_held.then(|| held::place(&executable.image)).flatten();
+            return Ok(Executable { held_at, ..executable });
+        }
+        other => return other,
+    };
+    let is_itself = is_itself(&path);
+    match held::place(&path) {
+        Some(place) if is_itself => {
+            Ok(Executable { name: program.to_owned(), held_at: Some(place), ..running(path) })
+        }
+        None if is_itself && why == Obstacle::Static => {
+            Err(LaunchError::Unprofilable { path, why: Obstacle::Stripped })
+        }
+        _ => Err(LaunchError::Unprofilable { path, why }),
+    }
+}
+
+/// Whether progress points are marked in a program's source.
+pub fn is_marked(image: &Image) -> bool {
+    image.has_constant(MARK)
+}
+
+/// What `whatif.h`, `coz.h` and our crate look for.
+const MARK: &[u8] = b"_coz_get_counter\0";
 
 /// Finds `program` as `execvp` would and checks that it can be profiled.
 ///
@@ -86,6 +139,52 @@ pub fn check_as_executed(path: PathBuf) -> Result<Executable, LaunchError> {
     }
     let name = path.clone().into_os_string();
     resolve(path, name, SCRIPTS_IN_SCRIPTS, Env::Itself)
+}
+
+/// A program in Go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Go {
+    /// It has no C library.
+    WithoutC,
+    /// It creates threads by the C library's function, because it has C code (cgo) or calls libraries, and a loader loads that library.
+    WithC,
+    /// It has C code and a C library in itself.
+    StaticWithC,
+}
+
+/// Whether a file is a program in Go, as far as it tells.
+pub fn is_go(path: impl AsRef<Path>) -> Option<Go> {
+    let data = ReadCache::new(File::open(path).ok()?);
+    let header = FileHeader64::<Endianness>::parse(&data).ok()?;
+    go(header, header.endian().ok()?, &data)
+}
+
+fn go<'d, R: ReadRef<'d>>(header: &FileHeader64<Endianness>, endian: Endianness, data: R) -> Option<Go> {
+    let sections = header.sections(endian, data).ok()?;
+    sections.section_by_name(endian, b".go.buildinfo")?;
+    let segments = header.program_headers(endian, data).ok()?;
+    let has_loader = segments.iter().any(|segment| matches!(segment.interpreter(endian, data), Ok(Some(_))));
+    if !has_loader {
+        // Compilers of C write down how to find callers; Go's has another way.
+        let has_c = sections.section_by_name(endian, b".eh_frame").is_some();
+        return Some(if has_c { Go::StaticWithC } else { Go::WithoutC });
+    }
+    const OF_C: [&[u8]; 2] = [b"sigaction", b"pthread_create"];
+    let symbols = sections.symbols(endian, data, elf::SHT_DYNSYM).ok()?;
+    let uses_c = OF_C.iter().any(|name| imports(endian, &symbols, name));
+    Some(if uses_c { Go::WithC } else { Go::WithoutC })
+}
+
+/// The program that a process runs, which may not be executed any more, or not by us.
+pub fn running(path: PathBuf) -> Executable {
+    Executable {
+        command: path.clone(),
+        name: path.clone().into_os_string(),
+        leading: Vec::new(),
+        image: path,
+        script: None,
+        held_at: None,
+    }
 }
 
 /// Which program a script that begins with `#!/usr/bin/env` is.
@@ -171,7 +270,7 @@ fn resolve(path: PathBuf, name: OsString, depth: u32, env: Env) -> Result<Execut
     if !loader.exists() {
         return Err(LaunchError::NothingToStartIt { path, needs: loader, script: false });
     }
-    Ok(Executable { command: path.clone(), name, leading: Vec::new(), image: path, script: None })
+    Ok(Executable { name, ..running(path) })
 }
 
 /// The kernel starts the interpreter, and we check that. `env`, however, only starts another program, which
@@ -314,20 +413,17 @@ fn inspect<R: Read + Seek>(data: &ReadCache<R>) -> Option<Facts> {
     }
     let header = FileHeader64::<Endianness>::parse(data).ok()?;
     let endian = header.endian().ok()?;
-    let sections = || header.sections(endian, data).ok();
-    let is_go =
-        || sections().is_some_and(|sections| sections.section_by_name(endian, b".go.buildinfo").is_some());
+    match go(header, endian, data) {
+        Some(Go::WithoutC) => return Some(Facts::Obstacle(Obstacle::Go)),
+        Some(Go::StaticWithC) => return Some(Facts::Obstacle(Obstacle::StaticGoWithC)),
+        Some(Go::WithC) | None => {}
+    }
     for segment in header.program_headers(endian, data).ok()? {
         if let Some(loader) = segment.interpreter(endian, data).ok()? {
-            let symbols = || sections()?.symbols(endian, data, elf::SHT_DYNSYM).ok();
-            let uses_c = || symbols().is_none_or(|symbols| imports(endian, &symbols, b"sigaction"));
-            if is_go() && !uses_c() {
-                return Some(Facts::Obstacle(Obstacle::Go));
-            }
             return Some(from_loader(OsStr::from_bytes(loader)));
         }
     }
-    Some(Facts::Obstacle(if is_go() { Obstacle::Go } else { Obstacle::Static }))
+    Some(Facts::Obstacle(Obstacle::Static))
 }
 
 fn imports<'d, R: ReadRef<'d>>(

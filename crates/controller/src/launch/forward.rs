@@ -88,6 +88,10 @@ pub(super) fn begin(mut signals: SignalsInfo<WithOrigin>, child: &Child) -> io::
                 ASKED_TO_END.store(true, Ordering::Relaxed);
                 tree.iter().filter(|_| typed).for_each(|tree| tree.interrupt());
             }
+            // What ends us lets a program go that has run before, and is none of our business otherwise.
+            if program.ended().is_none() && program.takes(ends) {
+                continue;
+            }
             if PROGRAMS.load(Ordering::Relaxed) != number {
                 break; // the next program's thread looks after signals
             }

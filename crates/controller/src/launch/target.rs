@@ -8,18 +8,25 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use wire::Nanos;
 
 /// See the module.
 #[derive(Debug)]
 pub struct Target<'a> {
     child: &'a Child,
+    /// The process that the child looks after, which has run before.
+    attached: Option<u32>,
+    /// Those that it looks after besides, and that none of these has started.
+    joined: Joined,
     other: Option<Other>,
     /// What may go on when it has ended.
     tree: Option<Arc<Tree>>,
 }
+
+/// Processes that join one that was attached to: they come and go.
+pub type Joined = Arc<Mutex<Vec<u32>>>;
 
 /// A process that is not ours to wait for.
 #[derive(Debug)]
@@ -36,7 +43,13 @@ impl<'a> Target<'a> {
     /// The child itself.
     #[must_use]
     pub fn child(child: &'a Child) -> Self {
-        Self { child, other: None, tree: None }
+        Self { child, attached: None, joined: Joined::default(), other: None, tree: None }
+    }
+
+    /// The process with this ID, which the child looks after, and those that join it: the child ends when that one has ended, and lets all go when it is asked to end.
+    #[must_use]
+    pub fn attached(child: &'a Child, pid: u32, joined: Joined) -> Self {
+        Self { attached: Some(pid), joined, ..Self::child(child) }
     }
 
     /// The process with this ID, which the child has started, or is.
@@ -59,13 +72,19 @@ impl<'a> Target<'a> {
             progress.wake();
         })?;
         let (stops, stopped) = (AtomicU64::new(0), AtomicBool::new(false));
-        Ok(Self { child, other: Some(Other { pid, process, ended, stops, stopped }), tree: None })
+        Ok(Self {
+            child,
+            attached: None,
+            joined: Joined::default(),
+            other: Some(Other { pid, process, ended, stops, stopped }),
+            tree: None,
+        })
     }
 
     /// Its process ID.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.other.as_ref().map_or(self.child.pid(), |other| other.pid)
+        self.attached.unwrap_or_else(|| self.other.as_ref().map_or(self.child.pid(), |other| other.pid))
     }
 
     /// Goes on with what the program leaves when it ends, as far as that says so.
@@ -78,6 +97,10 @@ impl<'a> Target<'a> {
     /// The processes that have started everything that belongs to it: the child, and what goes on when that has ended.
     #[must_use]
     pub fn roots(&self) -> Vec<u32> {
+        if let Some(pid) = self.attached {
+            let joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
+            return std::iter::once(pid).chain(joined.iter().copied()).collect();
+        }
         let child = self.child.try_wait().is_none().then(|| self.child.pid());
         let others = self.tree.iter().flat_map(|tree| tree.roots());
         child.into_iter().chain(others).collect()
@@ -91,7 +114,8 @@ impl<'a> Target<'a> {
     /// What goes on when the run is over, as a sentence.
     #[must_use]
     pub fn survivors(&self) -> Option<String> {
-        self.tree.as_ref()?.survivors()
+        // What was attached to goes on in any case.
+        self.tree.as_ref().filter(|_| self.attached.is_none())?.survivors()
     }
 
     /// Whether the run is over: it has ended, or the child has, with which everything does, unless the run goes on with what it leaves.
@@ -167,7 +191,7 @@ impl<'a> Target<'a> {
 
     /// Ends it at once; see [`Child::kill`].
     pub fn kill(&self) {
-        self.terminate(Signal::KILL);
+        self.terminate(if self.attached.is_some() { Signal::TERM } else { Signal::KILL });
     }
 
     /// Whether it has been asked to end.
@@ -187,6 +211,9 @@ impl<'a> Target<'a> {
     pub fn is_stopped(&self) -> bool {
         if self.tree.as_ref().is_some_and(|tree| tree.is_stopped()) {
             return true;
+        }
+        if let Some(pid) = self.attached {
+            return ProcessStat::of(pid).is_ok_and(|stat| stat.state == 'T');
         }
         let Some(other) = &self.other else { return self.child.is_stopped() };
         let stopped = ProcessStat::of(other.pid).is_ok_and(|stat| stat.state == 'T');

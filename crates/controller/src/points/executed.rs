@@ -1,8 +1,8 @@
 //! Points in programs that the first one and its children have executed: each such process is looked at once, before its first instruction if it waits for that,
 //! and watched by breakpoints of its own, which its forked children inherit.
 
-use super::{Counting, Placed, PointSpec, Points};
-use crate::images::{Images, Spot};
+use super::{Counting, Placed, PointSpec, Points, Spread, guard};
+use crate::images::{Images, Spot, instruction};
 use kernel::SharedMapping;
 use kernel::maps::FileId;
 use kernel::visits::{Counter, Instruction, Means};
@@ -11,7 +11,6 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use symbols::{FileOffset, Image, Scope};
-use wire::Address;
 use wire::slot::Slot;
 
 /// What is known of executed programs.
@@ -51,13 +50,12 @@ impl Known {
             let Some(image) = path.and_then(|path| self.image(path, mapping.file)) else { continue };
             let Some(bias) = image.bias(mapping.start.0, FileOffset(mapping.offset.0)) else { continue };
             for (nth, spec) in specs.iter().enumerate() {
-                // A guarded one is watched in the file, for all processes.
-                let entries = spec.entries(&image, scope).into_iter().filter(|(_, guard)| guard.is_none());
-                found.extend(entries.filter_map(|(entry, _)| {
-                    let address = Address(entry.to_process(bias));
-                    let file = (image.path().to_owned(), mapping.offset_of(address)?.0);
-                    let spot = (image.path().to_string_lossy().into_owned(), entry.0);
-                    Some((nth, Instruction { address, file, semaphore: None }, spot))
+                found.extend(spec.entries(&image, scope).into_iter().filter_map(|entry| {
+                    let instruction = instruction(&image, bias, entry)?;
+                    // The image may have several pieces of code.
+                    mapping.offset_of(instruction.address)?;
+                    let spot = (image.path().to_string_lossy().into_owned(), entry.0.0);
+                    Some((nth, instruction, spot))
                 }));
             }
         }
@@ -78,7 +76,8 @@ impl Points {
         known.programs.retain(|program| {
             let stays = live.contains(program);
             if !stays {
-                points.iter().for_each(|(placed, _)| placed.leave(*program));
+                let is_its = |spread: &Spread| spread.is_of_program(*program);
+                points.iter().for_each(|(placed, _)| placed.leave(is_its));
             }
             stays
         });
@@ -117,11 +116,11 @@ impl Points {
         let specs: Vec<&PointSpec> = points.iter().map(|(_, spec)| *spec).collect();
         for (nth, instruction, spot) in known.find(pid, &specs, images, scope) {
             let (placed, spec) = points[nth];
-            match self.watch_in(pid, placed, &instruction) {
-                Ok(counter) => {
-                    placed.executed().push((program, Counting::Kernel(counter)));
+            match self.watch_in((program, pid), placed, &instruction) {
+                Ok(true) => {
                     placed.spots.lock().unwrap_or_else(PoisonError::into_inner).insert(spot);
                 }
+                Ok(false) => {}
                 Err(error) => {
                     let _ = placed.refused.set(format!("{}: {error}", spec.place));
                 }
@@ -147,27 +146,71 @@ impl Points {
     ) -> Vec<(usize, u32, Instruction, Spot)> {
         let mut known = self.executed.lock().unwrap_or_else(PoisonError::into_inner);
         let find = |(_, pid)| {
-            let found = known.find(pid, specs, images, scope);
+            let mut found = known.find(pid, specs, images, scope);
+            // They would have to be switched on for that.
+            found.retain(|(_, instruction, _)| instruction.guard.is_none());
             found.into_iter().map(move |(nth, instruction, spot)| (nth, pid, instruction, spot))
         };
         self.programs().into_iter().flat_map(find).collect()
     }
 
-    fn watch_in(&self, pid: u32, placed: &Placed, instruction: &Instruction) -> std::io::Result<Counter> {
-        let noted = placed.noted.map(|noted| self.trap(pid, instruction.address, noted));
-        match noted {
-            Some(Ok(counter)) => Ok(counter),
-            _ => Counter::by(Means::Breakpoint, &[pid], instruction),
+    /// Whether it is watched by a breakpoint of this process.
+    fn watch_in(
+        &self,
+        (program, pid): (u32, u32),
+        placed: &Placed,
+        instruction: &Instruction,
+    ) -> std::io::Result<bool> {
+        let is_guarded = instruction.guard.is_some();
+        if placed.is_in_file(instruction)
+            || is_guarded && guard::prefers_uprobes() && placed.watch_in_file(instruction).is_ok()
+        {
+            return Ok(false);
+        }
+        let noted = placed.noted.and_then(|noted| {
+            self.guarded(program, &[pid], instruction, || self.trap(pid, instruction.address, noted)).ok()
+        });
+        let by_breakpoint = || Counter::by(Means::Breakpoint, &[pid], instruction);
+        match noted.map_or_else(|| self.guarded(program, &[pid], instruction, by_breakpoint), Ok) {
+            Ok(counting) => {
+                let of = Some(instruction.file.clone()).filter(|_| is_guarded);
+                placed.executed().push((Spread::Program(program, of), counting));
+                Ok(true)
+            }
+            Err(error) if is_guarded => placed.watch_in_file(instruction).map(|()| false).map_err(|_| error),
+            Err(error) => Err(error),
         }
     }
 }
 
 impl Placed {
-    /// The program and what it has forked are gone; what was counted in them stays.
-    fn leave(&self, program: u32) {
+    /// Whether a uprobe counts an instruction wherever its file is executed.
+    fn is_in_file(&self, instruction: &Instruction) -> bool {
+        let by_uprobe = |watch: &super::Watch| {
+            watch.counter.means() == Some(Means::Uprobe) && watch.file.as_ref() == Some(&instruction.file)
+        };
+        let of_file = |(spread, _): &(Spread, Counting)| *spread == Spread::File(instruction.file.clone());
+        self.counters().iter().any(by_uprobe) || self.executed().iter().any(of_file)
+    }
+
+    /// Watches an instruction by a uprobe in all processes that execute its file.
+    fn watch_in_file(&self, instruction: &Instruction) -> std::io::Result<()> {
+        // What the first program has of it is counted already.
+        if self.counters().iter().any(|watch| watch.file.as_ref() == Some(&instruction.file)) {
+            return Err(std::io::ErrorKind::AlreadyExists.into());
+        }
+        let counter = Counter::by(Means::Uprobe, &[], instruction)?;
+        // So is what executed programs had so far.
+        self.leave(|spread| spread.is_of(&instruction.file));
+        self.executed().push((Spread::File(instruction.file.clone()), Counting::Kernel(counter)));
+        Ok(())
+    }
+
+    /// These are gone, or counted otherwise from now on; what was counted in them stays.
+    fn leave(&self, is_gone: impl Fn(&Spread) -> bool) {
         let mut executed = self.executed();
         let (gone, stay): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut *executed).into_iter().partition(|(of, _)| *of == program);
+            std::mem::take(&mut *executed).into_iter().partition(|(of, _)| is_gone(of));
         *executed = stay;
         let counted = gone.iter().map(|(_, counter)| counter.count()).fold(0, u64::wrapping_add);
         self.past.fetch_add(counted, Ordering::Relaxed);

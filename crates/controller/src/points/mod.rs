@@ -4,6 +4,7 @@
 mod beginning;
 mod counting_code;
 mod executed;
+mod guard;
 mod known;
 mod place;
 mod rate;
@@ -16,12 +17,14 @@ use crate::images::{Images, Spot};
 use crate::region::RegionSpec;
 use anyhow::{Result, bail};
 use counting_code::{Patcher, Word};
+use guard::Guard;
 use kernel::cpu::ProcessStat;
 use kernel::visits::{self, Counter, Instruction, Means};
 use place::Place;
 use profile::{Point, PointKind};
 use rustix::io::Errno;
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use symbols::Scope;
@@ -39,8 +42,8 @@ struct Placed {
     noted: Option<&'static wire::counter::Counter>,
     /// Those of libraries come and go with them.
     counters: Mutex<Vec<Watch>>,
-    /// Those in programs that were executed, by the numbers of these, with which they go.
-    executed: Mutex<Vec<(u32, Counting)>>,
+    /// Those in programs that were executed, and where they count.
+    executed: Mutex<Vec<(Spread, Counting)>>,
     /// Where these have breakpoints.
     spots: Mutex<BTreeSet<Spot>>,
     /// What was counted by those that are gone.
@@ -51,10 +54,32 @@ struct Placed {
     refused: OnceLock<String>,
 }
 
+/// Where in executed programs an instruction is counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Spread {
+    /// In one of them, by its number, and what it forks; it goes with them. The file of a guarded one, and where it is in it.
+    Program(u32, Option<(PathBuf, u64)>),
+    /// In all processes that execute this file, so many bytes from its beginning.
+    File((PathBuf, u64)),
+}
+
+impl Spread {
+    fn is_of_program(&self, program: u32) -> bool {
+        matches!(self, Self::Program(of, _) if *of == program)
+    }
+
+    /// Whether it counts a guarded instruction of this file.
+    fn is_of(&self, file: &(PathBuf, u64)) -> bool {
+        matches!(self, Self::Program(_, Some(of)) | Self::File(of) if of == file)
+    }
+}
+
 /// What counts, and the instruction that it counts; nowhere for system calls.
 #[derive(Clone, Debug)]
 struct Watch {
     address: Option<Address>,
+    /// Its file, and where it is in that.
+    file: Option<(PathBuf, u64)>,
     counter: Arc<Counting>,
 }
 
@@ -62,6 +87,8 @@ struct Watch {
 #[derive(Debug)]
 enum Counting {
     Kernel(Counter),
+    /// The same of a guarded one, which it switches on.
+    Guarded(Counter, #[expect(dead_code, reason = "counts down when it is dropped")] Guard),
     /// The program does.
     Itself(Word),
 }
@@ -69,7 +96,7 @@ enum Counting {
 impl Counting {
     fn count(&self) -> u64 {
         match self {
-            Self::Kernel(counter) => counter.count(),
+            Self::Kernel(counter) | Self::Guarded(counter, _) => counter.count(),
             Self::Itself(word) => word.count(),
         }
     }
@@ -77,9 +104,16 @@ impl Counting {
     /// What the kernel counts by.
     fn means(&self) -> Option<Means> {
         match self {
-            Self::Kernel(counter) => Some(counter.means()),
+            Self::Kernel(counter) | Self::Guarded(counter, _) => Some(counter.means()),
             Self::Itself(_) => None,
         }
+    }
+}
+
+impl Watch {
+    fn of(instruction: &Instruction, counting: Counting) -> Self {
+        let file = Some(instruction.file.clone());
+        Self { address: Some(instruction.address), file, counter: Arc::new(counting) }
     }
 }
 
@@ -90,6 +124,7 @@ impl Placed {
             Place::SystemCall(name) => {
                 vec![Watch {
                     address: None,
+                    file: None,
                     counter: Arc::new(Counting::Kernel(place::system_call(pid, name)?)),
                 }]
             }
@@ -129,7 +164,7 @@ impl Placed {
         in_first && self.executed().is_empty()
     }
 
-    fn executed(&self) -> MutexGuard<'_, Vec<(u32, Counting)>> {
+    fn executed(&self) -> MutexGuard<'_, Vec<(Spread, Counting)>> {
         self.executed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -353,7 +388,7 @@ impl Points {
         let patcher = patcher.filter(|_| spec.may_count_itself());
         let by_itself = |instruction: &Instruction| {
             let counts = self.by_itself(instruction, images, patcher?)?;
-            Some(Watch { address: Some(instruction.address), counter: Arc::new(Counting::Itself(counts)) })
+            Some(Watch::of(instruction, Counting::Itself(counts)))
         };
         let watch = |instruction| {
             let there = known(instruction).or_else(|| by_itself(instruction));
@@ -384,23 +419,52 @@ impl Points {
     fn watch(&self, placed: &Placed, instruction: &Instruction) -> Result<Watch> {
         let address = Some(instruction.address);
         if let Some(noted) = placed.noted
-            && instruction.semaphore.is_none()
+            && !(instruction.guard.is_some() && guard::prefers_uprobes())
             && !self.all().any(|other| other.counters().iter().any(|watch| watch.address == address))
-            && let Ok(counter) = self.trap(self.pid(), instruction.address, noted)
         {
-            return Ok(Watch { address, counter: Arc::new(Counting::Kernel(counter)) });
+            let pid = self.pid();
+            let trap = || self.trap(pid, instruction.address, noted);
+            if let Ok(counting) = self.guarded(0, &[pid], instruction, trap) {
+                return Ok(Watch::of(instruction, counting));
+            }
         }
         let counts = |watch: &&Watch| watch.address == address && watch.counter.means() != Some(Means::Trap);
         let same = |placed: &Placed| placed.counters().iter().find(counts).cloned();
         match self.all().find_map(same) {
             Some(watch) => Ok(watch),
-            None => Ok(Watch {
-                address,
-                counter: Arc::new(Counting::Kernel(
-                    Counter::new(&self.pids(), instruction).map_err(refused)?,
-                )),
-            }),
+            None => {
+                let counting = self.count(&self.pids(), instruction).map_err(refused)?;
+                Ok(Watch::of(instruction, counting))
+            }
         }
+    }
+
+    /// Counts visits in the first program: those to a guarded instruction by a breakpoint or a uprobe, whichever is better and is to be had.
+    fn count(&self, pids: &[u32], instruction: &Instruction) -> std::io::Result<Counting> {
+        if instruction.guard.is_none() {
+            return Counter::new(pids, instruction).map(Counting::Kernel);
+        }
+        let by_uprobe = || Counter::by(Means::Uprobe, pids, instruction).map(Counting::Kernel);
+        let by_breakpoint = || Counter::by(Means::Breakpoint, pids, instruction);
+        if guard::prefers_uprobes()
+            && let Ok(counting) = by_uprobe()
+        {
+            return Ok(counting);
+        }
+        self.guarded(0, pids, instruction, by_breakpoint).or_else(|error| by_uprobe().map_err(|_| error))
+    }
+
+    /// What `count` makes, in processes of a program (zero for the first one) in which the instruction is switched on before if it is guarded.
+    fn guarded(
+        &self,
+        program: u32,
+        pids: &[u32],
+        instruction: &Instruction,
+        count: impl FnOnce() -> std::io::Result<Counter>,
+    ) -> std::io::Result<Counting> {
+        let Some(guard) = instruction.guard else { return count().map(Counting::Kernel) };
+        let guard = Guard::raise(self.memory, program, pids, guard.address)?;
+        Ok(Counting::Guarded(count()?, guard))
     }
 
     /// Has the threads of a process note their visits to an instruction themselves.

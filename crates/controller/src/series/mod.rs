@@ -21,6 +21,7 @@ use crate::window::{Conductor, IDLE, Order};
 use crate::{dead_slots, progress};
 use anyhow::Result;
 use kernel::SharedMapping;
+use kernel::cpu::{CpuUse, ProgramUse};
 use profile::Nanos;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -60,7 +61,8 @@ pub struct Series<'a> {
     target: &'a Target<'a>,
     runs: &'a mut Runs,
     progress: progress::Bar,
-    cpu: Option<kernel::cpu::CpuUse>,
+    program: ProgramUse,
+    cpu: Option<CpuUse>,
     busy: Option<f64>,
     clocks: Clocks,
     begin: Instant,
@@ -78,6 +80,7 @@ impl<'a> Series<'a> {
         target: &'a Target<'a>,
         runs: &'a mut Runs,
     ) -> Self {
+        let mut program = ProgramUse::default();
         Self {
             options,
             shared,
@@ -87,7 +90,8 @@ impl<'a> Series<'a> {
             target,
             progress: progress::Bar::new(runs.begin, options.duration, options.quiet),
             runs,
-            cpu: kernel::cpu::CpuUse::of(&target.roots()).ok(),
+            cpu: program.now(&target.roots()).ok(),
+            program,
             busy: None,
             clocks: Clocks::new(options.duration),
             begin: Instant::now(),
@@ -102,7 +106,8 @@ impl<'a> Series<'a> {
         let mut outcome = Outcome::default();
         let options = self.options;
         let begin = self.runs.begin;
-        let over = || options.duration.is_some_and(|most| begin.elapsed() >= most);
+        let limits = &options.limits;
+        let over = || limits.halt.is_asked() || options.duration.is_some_and(|most| begin.elapsed() >= most);
         if !self.options.sampling() {
             release();
             while !over() && conductor.wait(IDLE) {}
@@ -113,10 +118,14 @@ impl<'a> Series<'a> {
         }
         release();
         if !self.wait_for_point(&mut conductor, &over)? {
+            conductor.end();
             self.progress.finish();
             return Ok(outcome);
         }
+        // What the program does without experiments is what it is compared with.
+        while limits.are_watched() && !limits.halt.is_ready() && !over() && conductor.wait(REST) {}
         if !conductor.probe(FIRST_LOOK, &mut self.clocks) {
+            conductor.end();
             return Ok(outcome);
         }
         // Windows that may have to be measured again.
@@ -190,7 +199,9 @@ impl<'a> Series<'a> {
                 self.record(&mut held, &mut outcome)?;
             }
             self.save(conductor.delayed())?;
+            limits.look_at_delay();
         }
+        conductor.end();
         self.record(&mut held, &mut outcome)?;
         outcome.delayed = conductor.delayed();
         self.progress.finish();
@@ -319,7 +330,7 @@ impl<'a> Series<'a> {
 
     /// The share of the machine that others used over the last half second or more.
     fn look_at_machine(&mut self) {
-        let Ok(now) = kernel::cpu::CpuUse::of(&self.target.roots()) else { return };
+        let Ok(now) = self.program.now(&self.target.roots()) else { return };
         match &self.cpu {
             Some(before) if now.passed.saturating_sub(before.passed).0 < 1_000_000_000 => {}
             Some(before) => {

@@ -225,6 +225,12 @@ impl Flame {
         self.add(root, stacks, inlined);
     }
 
+    /// Adds a box of samples of which nothing else is said, with none above it.
+    pub(crate) fn add_alone(&mut self, name: &str, samples: u64) {
+        let name = self.name(name, "", CodeKind::Unknown);
+        self.boxes.push(FlameBox { parent: StackNode::NONE, name, own: samples, ..FlameBox::default() });
+    }
+
     fn add(&mut self, root: u32, stacks: &Stacks, inlined: bool) {
         let mut names: HashMap<(&str, u32), u32> = HashMap::new();
         let mut known: HashMap<(u32, u32), u32> = HashMap::new();

@@ -95,7 +95,11 @@ fn failure(profile: &Profile) -> Option<Badge> {
 
 /// Where the run says that it has changed what it measured.
 pub(super) fn changed(profile: &Profile) -> Option<Badge> {
-    let warning = profile.rows.warned(Warning::SLOW_BESIDE_POINT).next()?;
+    warned(profile, Warning::SLOW_BESIDE_POINT)
+}
+
+fn warned(profile: &Profile, code: &str) -> Option<Badge> {
+    let warning = profile.rows.warned(code).next()?;
     Some(Badge::new(Quality::NotTrusted, printable(&warning.message), printable(&warning.advice)))
 }
 
@@ -114,6 +118,11 @@ pub(super) fn of(profile: &Profile, point: &PointSummary, pieces: &[Piece]) -> B
         && (best.is_none() || hot(&doubted))
     {
         return not_trusted(profile, doubted);
+    }
+    if best.is_some()
+        && let Some(doubt) = warned(profile, Warning::GOROUTINES)
+    {
+        return doubt;
     }
     let Some(best) = best else {
         // The best candidate, as the sentence has it.

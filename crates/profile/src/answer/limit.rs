@@ -11,6 +11,8 @@ pub(super) enum Limit {
     Handovers,
     /// It is not known whether clients wait for the program.
     Clients,
+    /// Programs that are executed take longer under whatif.
+    Executing,
     /// Inserted delays are not quite exact.
     Delays,
 }
@@ -21,11 +23,13 @@ impl Limit {
         let cpus = square(estimate.slice_error);
         let handovers = square(estimate.handover_error.max(estimate.waking_error));
         let clients = square(estimate.clock_error) + square(estimate.latency_error);
-        let delays = square(estimate.method_error) - cpus - handovers - clients;
+        let executing = square(estimate.executing_error());
+        let delays = square(estimate.method_error) - cpus - handovers - clients - executing;
         let parts = [
             (cpus, Limit::Cpus),
             (handovers, Limit::Handovers),
             (clients, Limit::Clients),
+            (executing, Limit::Executing),
             (delays, Limit::Delays),
         ];
         parts
@@ -50,6 +54,11 @@ impl Limit {
             Limit::Clients => {
                 return "more experiments will not settle it: make the clients' side known (run more connections, or less load), and \
                         measure again, into a new recording"
+                    .into();
+            }
+            Limit::Executing => {
+                return "more experiments will not settle it while programs are executed, or threads started, that take longer under whatif: give each of them \
+                        more work, or profile one program alone (--follow NAME), and measure again, into a new recording"
                     .into();
             }
             Limit::Handovers => "what it costs to hand over to threads that wait",

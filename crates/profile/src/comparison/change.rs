@@ -136,6 +136,7 @@ mod tests {
             waking_error: 0.0,
             clock_error: 0.0,
             latency_error: 0.0,
+            executing: 0.0,
             chance: None,
             effect: None,
             most: None,

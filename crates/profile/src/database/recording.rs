@@ -73,6 +73,15 @@ impl Recording {
             .map_err(|fault| fault.of(&self.path))
     }
 
+    /// Its sessions, oldest first, without anything else: cheap even where there are many windows.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::DamagedRows`].
+    pub fn sessions(&self) -> Result<Vec<Session>, Error> {
+        sessions(&self.connection).map_err(|fault| fault.of(&self.path))
+    }
+
     /// All rows, as they are at this moment.
     ///
     /// # Errors

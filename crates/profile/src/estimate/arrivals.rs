@@ -40,7 +40,7 @@ pub(super) fn limit<'a>(baselines: impl Iterator<Item = &'a Window>, target: Tar
 }
 
 /// A gain of what arrivals limit: not less than none. What was measured stays in the interval, for it shows that the model does not hold.
-pub(super) fn at_least_none(gain: Estimate) -> Estimate {
+pub(crate) fn at_least_none(gain: Estimate) -> Estimate {
     let loss = gain.value.min(0.0);
     Estimate { value: gain.value - loss, se: gain.se.hypot(loss), lo: gain.lo, hi: gain.hi - loss }
 }

@@ -103,11 +103,7 @@ impl Fit {
             return None;
         }
         let pairs = &of_target.pairs;
-        let level = {
-            let firsts = pairs.iter().filter(|p| p.first).map(|p| p.baseline);
-            let (v, e) = firsts.fold((0.0, 0.0), |(v, e), side| (v + side.visits, e + side.amount));
-            v / e
-        };
+        let level = of_target.level();
         if !(level.is_finite() && level > 0.0) {
             return None;
         }
@@ -171,13 +167,7 @@ impl Fit {
                 None => terms.push(term),
             }
         }
-        let (delayed, visits) = complete
-            .iter()
-            .filter_map(|(speedup, pair, _)| Some((speedup, pair.treated?.1)))
-            .fold((0.0, 0.0), |(delayed, visits), (speedup, side)| {
-                (delayed + side.delayed, visits + speedup.fraction() * side.visits)
-            });
-        let delay = (level * delayed / visits).max(0.0);
+        let delay = of_target.delay(level);
         Some(Fit { terms, speedups, pairing, delay, treated, blocks: places.len() })
     }
 

@@ -1,7 +1,7 @@
 //! Numbers with intervals, and intervals from resamples: expanded percentiles (see the folder's documentation).
 
 /// The 97.5 % quantile of the standard normal distribution.
-pub(super) const NORMAL: f64 = 1.959_964;
+pub(crate) const NORMAL: f64 = 1.959_964;
 
 /// A number and how sure we are of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -198,9 +198,26 @@ fn student(freedom: usize) -> f64 {
     }
 }
 
+/// The 97.5 % quantile of Student's t for any number of degrees of freedom from 1 on (fewer count as 1): between whole ones, in proportion to their inverse.
+pub(crate) fn student_of(freedom: f64) -> f64 {
+    let freedom = freedom.clamp(1.0, 1e9);
+    let below = freedom.floor();
+    let (near, far) = (student(below as usize), student(below as usize + 1));
+    let share = (1.0 / below - 1.0 / freedom) / (1.0 / below - 1.0 / (below + 1.0));
+    near + share * (far - near)
+}
+
+/// How often Fisher's F with `upper` and `lower` degrees of freedom is at least `f`, by the cube roots of Paulson, *Ann. Math. Statist.* 13,
+/// 1942; with infinitely many below, that is Wilson and Hilferty's χ². Good to 0.005.
+pub(crate) fn beyond_f(f: f64, upper: f64, lower: f64) -> f64 {
+    let (a, b) = (2.0 / (9.0 * upper), 2.0 / (9.0 * lower));
+    let root = f.max(0.0).cbrt();
+    normal_below(-((1.0 - b) * root - (1.0 - a)) / (b * root * root + a).sqrt())
+}
+
 /// How often Student's t is at least `t` away from zero, by the transformation to a normal deviate of
 /// Wallace, *Ann. Math. Statist.* 30, 1959; good to some per cent of itself, far into the tails.
-pub(super) fn beyond(t: f64, freedom: f64) -> f64 {
+pub(crate) fn beyond(t: f64, freedom: f64) -> f64 {
     if freedom <= 0.0 || t.is_nan() {
         return 1.0;
     }
@@ -280,6 +297,39 @@ mod tests {
         }
         assert!((beyond(0.0, 9.0) - 1.0).abs() < 1e-6);
         assert_eq!((beyond(f64::INFINITY, 9.0), beyond(9.0, 0.0)), (0.0, 1.0));
+    }
+
+    #[test]
+    fn quantiles_between_whole_numbers() {
+        for freedom in [1, 2, 3, 9, 400] {
+            assert!((student_of(f64::from(freedom)) - student(freedom as usize)).abs() < 1e-12, "{freedom}");
+        }
+        // Numerical integration of the density.
+        for (freedom, t) in [(2.5, 3.575), (4.5, 2.659), (12.3, 2.173)] {
+            assert!((student_of(freedom) / t - 1.0).abs() < 0.013, "{freedom}: {}", student_of(freedom));
+        }
+        assert!(
+            (student_of(f64::INFINITY) - NORMAL).abs() < 1e-6 && (student_of(0.2) - 12.706).abs() < 1e-12
+        );
+    }
+
+    #[test]
+    fn known_tails_of_f_and_chi_squared() {
+        // From tables; the χ² is f times the degrees of freedom.
+        for (f, upper, lower, share) in [
+            (4.965, 1.0, 10.0, 0.05),
+            (3.326, 5.0, 10.0, 0.05),
+            (5.636, 5.0, 10.0, 0.01),
+            (3.841, 1.0, f64::INFINITY, 0.05),
+            (1.831, 10.0, f64::INFINITY, 0.05),
+            (1.0, 10.0, f64::INFINITY, 0.4405),
+        ] {
+            assert!(
+                (beyond_f(f, upper, lower) - share).abs() < 0.005,
+                "{f} {upper} {lower}: {}",
+                beyond_f(f, upper, lower)
+            );
+        }
     }
 
     #[test]

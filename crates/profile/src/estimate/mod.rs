@@ -71,9 +71,12 @@ mod bootstrap;
 #[cfg(test)]
 mod calibration;
 mod curve;
+mod doubts;
 mod era;
+mod executing;
 mod fit;
 mod handover;
+mod in_doubt;
 pub(crate) mod interval;
 mod latency;
 mod left_out;
@@ -90,6 +93,7 @@ mod reading;
 pub(crate) mod simulation;
 mod slices;
 mod target;
+mod terms;
 mod unsteady;
 mod verdict;
 mod wakeups;
@@ -98,6 +102,7 @@ mod working;
 pub(crate) use about::{About, shortest};
 pub use curve::Shares;
 pub use era::Era;
+pub use in_doubt::InDoubt;
 pub use interval::{Estimate, difference, of_ratio, quantile_of_student};
 pub use left_out::{LeftOutReason, LeftOutWindows};
 pub use options::{EstimateOptions, METHOD_ERROR, REFERENCE};
@@ -109,15 +114,18 @@ pub use unsteady::{Trend, Unsteady};
 pub use verdict::{ENOUGH_BLOCKS, Verdict};
 pub use working::{SpeedupSum, Working};
 
-pub(crate) use interval::{Difference, of_ratio as ratio_interval, widened};
+pub(crate) use arrivals::at_least_none as arrivals_limit;
+pub(crate) use in_doubt::{corrected, in_doubt};
+pub(crate) use interval::{Difference, beyond, of_ratio as ratio_interval, widened};
 pub(crate) use level::{ENOUGH_RUNS, Level, gain as level_gain};
 pub(crate) use pair::{Experiments, Pairs, experiments};
 pub(crate) use phase::{TreatedSums, of as phase_of};
 pub(crate) use quantiles::at_rest as quantiles_at_rest;
-pub(crate) use verdict::{NEVER, WORTH};
+pub(crate) use verdict::{NEVER, WORTH, of as verdict_of, without_effect as verdict_without_effect};
 pub(crate) use working::of as working_of;
 
 use crate::units::Speedup;
+use doubts::Doubts;
 
 /// Half an interval of a bend that is told of is no wider.
 const KNOWN_BEND: f64 = 0.2;
@@ -147,6 +155,8 @@ pub struct PointEstimate {
     pub clock_error: f64,
     /// The part which stands for what is not known of a latency, breakpoints and clients with few connections: in proportion to the speedup.
     pub latency_error: f64,
+    /// The share of the time that executing programs and starting threads costs under whatif, 0 to 0.5: gains are corrected for it, and `method_error` has the difference.
+    pub executing: f64,
     /// How often chance alone would show so large a slope where there is none worth having (below 0.02):
     /// what [`Verdict::Helps`] and [`Verdict::Hurts`] rest on when many regions were tried. `None` without
     /// visits.
@@ -212,26 +222,13 @@ impl PointEstimate {
             waking: self.waking_error,
             clocks: self.clock_error,
             latency: self.latency_error,
+            executing: self.executing_error(),
         }
     }
-}
 
-/// Standard errors of the method that are known to be there, as far as they go at large speedups.
-#[derive(Clone, Copy, Debug)]
-struct Doubts {
-    handovers: f64,
-    slices: f64,
-    waking: f64,
-    clocks: f64,
-    latency: f64,
-}
-
-impl Doubts {
-    /// What they add at speedup `s`, 0 to 1. Those of a slope are what they are at 1.
-    fn at(self, s: f64) -> f64 {
-        // A hand-over to a CPU that slept costs one or the other.
-        let in_proportion = self.slices.hypot(self.clocks).hypot(self.latency) * s;
-        handover::at(self.handovers, s).max(self.waking * s).hypot(in_proportion)
+    /// The part of [`method_error`](Self::method_error) that the correction for what executing programs costs adds.
+    pub(crate) fn executing_error(&self) -> f64 {
+        executing::error(self.executing, self.slope.map_or(0.0, |slope| slope.value))
     }
 }
 
@@ -249,7 +246,7 @@ pub struct Dot {
 }
 
 /// Estimates what the experiments on one region say about a target. All gains are scaled by `phase`, whose error is
-/// in their intervals.
+/// in their intervals, and corrected for what executing programs costs ([`executing`]).
 pub(crate) fn estimate(
     experiments: &Experiments<'_>,
     about: About<'_>,
@@ -274,6 +271,7 @@ pub(crate) fn estimate(
             waking_error: 0.0,
             clock_error: 0.0,
             latency_error: 0.0,
+            executing: 0.0,
             chance: None,
             effect: None,
             most: None,
@@ -290,26 +288,14 @@ pub(crate) fn estimate(
     let drawn = bootstrap::draw(&fit, options, target);
     let error_of_delay = method::error(experiments.treated(), options.method_error);
     let curve = fit.curve(drawn.level.se, error_of_delay);
-    let handover_error = handover::error(experiments.baselines()) * phase.factor;
-    let waking_error = wakeups::error(experiments.baselines()) * phase.factor;
     let limited = arrivals::limit(experiments.baselines(), target);
+    let executing = executing::share(experiments.baselines(), target);
     let scaled = |gain: Estimate| {
-        let gain = phase.scale(gain);
+        let gain = executing::without(executing, phase.scale(gain));
         if limited { arrivals::at_least_none(gain) } else { gain }
     };
     let of_noise = scaled(drawn.slope);
-    let slice_error = slices::error(experiments.treated()) * phase.factor;
-    let slice_error = slice_error.hypot(queues::error(experiments.treated(), of_noise.value));
-    let clock_error = arrivals::error(experiments.baselines(), target, of_noise.value);
-    let latency_error =
-        latency::error(experiments.baselines(), experiments.treated(), target, of_noise.value);
-    let doubts = Doubts {
-        handovers: handover_error,
-        slices: slice_error,
-        waking: waking_error,
-        clocks: clock_error,
-        latency: latency_error,
-    };
+    let doubts = Doubts::of(experiments, target, phase, of_noise.value);
     let method_error = (error_of_delay * fit.delay * phase.factor).hypot(doubts.at(1.0));
     let slope = interval::widened(of_noise, method_error);
     let verdict = verdict::of(&of_noise, method_error, doubts.at(1.0), fit.blocks());
@@ -319,10 +305,16 @@ pub(crate) fn estimate(
         let s = speedup.fraction();
         let gain = if speedup.is_zero() { drawn.level } else { curve.at(s) };
         let gain = raw.map(|_| on_curve(s, gain));
-        Dot { speedup, raw: raw.map(|raw| raw * phase.factor), gain, windows: curve_windows(speedup) }
+        Dot {
+            speedup,
+            raw: raw.map(|raw| raw * phase.factor / (1.0 - executing)),
+            gain,
+            windows: curve_windows(speedup),
+        }
     };
     let tried = fit.speedups.iter().map(|at| at.speedup.fraction());
     let mut eras = era::all(&pairs, target, options, error_of_delay);
+    eras.iter_mut().for_each(|era| era.slope = executing::without(executing, era.slope));
     if limited {
         eras.iter_mut().for_each(|era| era.slope = arrivals::at_least_none(era.slope));
     }
@@ -341,11 +333,12 @@ pub(crate) fn estimate(
         disturbed: pairs.disturbed.len(),
         slope: Some(slope),
         method_error,
-        handover_error,
-        slice_error,
-        waking_error,
-        clock_error,
-        latency_error,
+        handover_error: doubts.handovers,
+        slice_error: doubts.slices,
+        waking_error: doubts.waking,
+        clock_error: doubts.clocks,
+        latency_error: doubts.latency,
+        executing,
         chance: Some(verdict::chance(&slope, fit.blocks(), fit.effective_blocks())),
         effect: Some(on_curve(REFERENCE.fraction(), curve.at(REFERENCE.fraction()))),
         most: Some(on_curve(1.0, curve.most(tried))),

@@ -219,6 +219,24 @@ impl Pairs {
         self.pairs.iter().filter(|pair| pair.treated.is_some()).count()
     }
 
+    /// ρ: visits per amount over all baselines; not a number where there are none.
+    pub(super) fn level(&self) -> f64 {
+        let firsts = self.pairs.iter().filter(|pair| pair.first).map(|pair| pair.baseline);
+        let (visits, amount) = firsts.fold((0.0, 0.0), |(v, e), side| (v + side.visits, e + side.amount));
+        visits / amount
+    }
+
+    /// The delay per visit, in periods of the baseline at this level, that a speedup of 100 % takes.
+    pub(super) fn delay(&self, level: f64) -> f64 {
+        // By speedup: sums of floating-point numbers depend on the order.
+        let mut complete: Vec<_> = self.pairs.iter().filter_map(|pair| pair.treated).collect();
+        complete.sort_by_key(|(speedup, _)| *speedup);
+        let (delayed, visits) = complete.iter().fold((0.0, 0.0), |(delayed, visits), (speedup, side)| {
+            (delayed + side.delayed, visits + speedup.fraction() * side.visits)
+        });
+        (level * delayed / visits).max(0.0)
+    }
+
     /// Whether the window at `speedup` in a block, or its baseline, was disturbed.
     pub(crate) fn is_disturbed(&self, block: BlockKey, speedup: Speedup) -> bool {
         let same = |pair: &Pair| pair.block == block && pair.treated.is_some_and(|(at, _)| at == speedup);

@@ -80,7 +80,7 @@ impl Verdict {
 
 /// The verdict on a slope, estimated from `blocks` blocks: `slope` is what noise leaves of it, and
 /// `method_error` the standard error of the method besides, of which `doubt` is the part of hand-overs and time slices.
-pub(super) fn of(slope: &Estimate, method_error: f64, doubt: f64, blocks: usize) -> Verdict {
+pub(crate) fn of(slope: &Estimate, method_error: f64, doubt: f64, blocks: usize) -> Verdict {
     let whole = interval::widened(*slope, method_error);
     if blocks < ENOUGH_BLOCKS {
         Verdict::NotEnoughData
@@ -94,7 +94,7 @@ pub(super) fn of(slope: &Estimate, method_error: f64, doubt: f64, blocks: usize)
 }
 
 /// The verdict on a slope that may well be zero; the arguments are those of [`of`].
-pub(super) fn without_effect(slope: &Estimate, method_error: f64, doubt: f64) -> Verdict {
+pub(crate) fn without_effect(slope: &Estimate, method_error: f64, doubt: f64) -> Verdict {
     // What they may be worth is no reason to call more than usual nothing, but to call less so.
     let nothing = nothing((method_error.powi(2) - doubt.powi(2)).max(0.0).sqrt());
     let slope = interval::widened(*slope, doubt);

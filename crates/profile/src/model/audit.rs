@@ -49,8 +49,13 @@ macro_rules! amounts {
 
         impl $name {
             /// All amounts, in the order of the columns.
-            pub(crate) fn amounts(&self) -> [u64; AMOUNTS] {
+            pub fn amounts(&self) -> [u64; AMOUNTS] {
                 [$(self.$amount.number()),*]
+            }
+
+            /// From [`amounts`](Self::amounts) that were kept elsewhere, by an earlier version perhaps, which had fewer: the others are zero.
+            pub fn of_slice(amounts: &[u64]) -> Self {
+                Self::of_amounts(std::array::from_fn(|nth| amounts.get(nth).copied().unwrap_or(0)))
             }
 
             /// From [`amounts`](Self::amounts).
@@ -132,6 +137,8 @@ Audit {
     noting: Nanos,
     /// Delay that threads were credited with for waits that ended with what a client sent when another thread had answered it.
     answered: Nanos,
+    /// CPU time that programs which were executed and threads which were started needed more to begin and to end because they were profiled.
+    executing: Nanos,
 }
 }
 
@@ -145,5 +152,7 @@ mod tests {
         let audit = Audit::of_amounts(numbers);
         assert_eq!((audit.given, audit.grown, audit.handovers), (Nanos::new(0), Nanos::new(19), 20));
         assert_eq!(audit.amounts(), numbers);
+        assert_eq!(Audit::of_slice(&numbers), audit);
+        assert_eq!(Audit::of_slice(&numbers[..3]).amounts()[..5], [0, 1, 2, 0, 0]);
     }
 }

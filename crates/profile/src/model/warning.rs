@@ -38,8 +38,12 @@ impl Warning {
     pub const CHOSEN_POINT: &str = "chosen-point";
     /// The code where the breakpoint of a progress point slowed the program down.
     pub const SLOW_BESIDE_POINT: &str = "slow-beside-point";
+    /// The code where goroutines, which are not accounted for, hand work to one another.
+    pub const GOROUTINES: &str = "goroutines";
     /// The code where most of the time was in libraries, and they were looked into as well.
     pub const CHOSEN_FILES: &str = "chosen-files";
+    /// The code where a condition that the user has named ended the experiments.
+    pub const GUARD_BREACHED: &str = "guard-breached";
     /// The code where functions are known, and no lines.
     pub const FUNCTIONS_ONLY: &str = "functions-only";
 }

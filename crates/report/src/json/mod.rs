@@ -15,10 +15,10 @@ pub use comparison::render as render_comparison;
 pub(crate) use comparison::render_for_page as render_comparison_for_page;
 
 use profile::{
-    Arrivals, Audited, BlockRow, Candidate, Covered, Dot, Doubt, Doubts, Drift, Era, Estimate, Exit, Image,
-    LeftOut, LeftOutReason, Mark, PointEstimate, PointSummary, Profile, Program, ProgramTime, Quantile,
-    QuantileGain, RegionEstimate, RunDrift, RunSegment, Segment, Session, SessionId, Speedup, Warning,
-    Window,
+    Arrivals, Audited, BlockRow, Candidate, Covered, Dot, Doubt, Doubts, Drift, Era, Estimate, Exit, GoTime,
+    Image, LeftOut, LeftOutReason, Mark, PointEstimate, PointSummary, Profile, Program, ProgramTime,
+    Quantile, QuantileGain, RegionEstimate, RunDrift, RunSegment, Segment, Session, SessionId, Speedup,
+    Warning, Window,
 };
 use serde::Serialize;
 use stacks::OfStacks;
@@ -132,6 +132,7 @@ impl<'a> Report<'a> {
             points: profile.points.iter().map(OfPoint::new).collect(),
             production: profile.production().map(OfProduction::new),
             programs: profile.programs().into_iter().map(OfProgramTime::new).collect(),
+            go: profile.go_time().map(OfGo::new),
             regions: profile.regions.iter().map(|region| OfRegion::new(profile, region)).collect(),
             candidates: profile
                 .candidates
@@ -186,6 +187,7 @@ struct Report<'a> {
     points: Vec<OfPoint<'a>>,
     production: Option<OfProduction>,
     programs: Vec<OfProgramTime<'a>>,
+    go: Option<OfGo>,
     regions: Vec<OfRegion<'a>>,
     candidates: Vec<OfCandidate<'a>>,
     stacks: Option<OfStacks<'a>>,
@@ -227,6 +229,19 @@ impl<'a> OfProgramTime<'a> {
         let title = of_program.title();
         let ProgramTime { name, obstacle, processes, samples, cpu, share } = of_program;
         OfProgramTime { name, title, obstacle, processes, samples, cpu_ns: cpu.get(), share }
+    }
+}
+
+/// What Go's runtime took.
+#[derive(Clone, Copy, Serialize)]
+struct OfGo {
+    collector_share: f64,
+    runtime_share: f64,
+}
+
+impl OfGo {
+    fn new(GoTime { collector, runtime }: GoTime) -> Self {
+        OfGo { collector_share: collector, runtime_share: runtime }
     }
 }
 
@@ -540,6 +555,7 @@ struct OfEstimate<'a> {
     waking_error: f64,
     clock_error: f64,
     latency_error: f64,
+    executing: f64,
     chance: Option<f64>,
     less_time: Option<f64>,
     less_time_lo: Option<f64>,
@@ -587,6 +603,7 @@ impl<'a> OfEstimate<'a> {
             waking_error: estimate.waking_error,
             clock_error: estimate.clock_error,
             latency_error: estimate.latency_error,
+            executing: estimate.executing,
             chance: estimate.chance.and_then(finite),
             less_time: effect(|e| e.value),
             less_time_lo: effect(|e| e.lo),

@@ -4,7 +4,7 @@ use profile::PointSummary;
 use serde::Serialize;
 
 use super::{
-    OfAnswer, OfCandidate, OfDoubts, OfDrift, OfEstimate, OfImage, OfLeftOut, OfPoint, OfProduction,
+    OfAnswer, OfCandidate, OfDoubts, OfDrift, OfEstimate, OfGo, OfImage, OfLeftOut, OfPoint, OfProduction,
     OfProgramTime, OfRegion, OfRunDrift, OfSession, OfWarning,
 };
 
@@ -20,6 +20,7 @@ pub(super) struct Report<'a> {
     points: &'a [OfPoint<'a>],
     production: Option<OfProduction>,
     programs: &'a [OfProgramTime<'a>],
+    go: Option<OfGo>,
     regions: Vec<Region<'a>>,
     /// Whether the regions are in an element of their own.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -50,6 +51,7 @@ impl<'a> Report<'a> {
             points: &whole.points,
             production: whole.production,
             programs: &whole.programs,
+            go: whole.go,
             regions: whole
                 .regions
                 .iter()

@@ -355,6 +355,13 @@ fn verdict(estimate: &PointEstimate, factor: f64) -> Vec<String> {
             fraction(estimate.latency_error)
         ));
     }
+    if estimate.executing > 0.0 {
+        lines.push(format!(
+            "executing: programs that were executed and threads that were started needed {} of the time because they were profiled; gains are divided by the rest, and their \
+             intervals hold the gains that were measured as well",
+            fraction(estimate.executing)
+        ));
+    }
     if let Some(chance) = estimate.chance {
         lines.push(format!(
             "verdict: {}; a region that is worth nothing would show such a slope by chance with probability {chance:.2e} \

@@ -1,4 +1,4 @@
-//! Time by program, where several ran as one.
+//! Time by program, where several ran as one; and that of Go's runtime.
 
 use profile::{Profile, ProgramTime, printable};
 use unicode_width::UnicodeWidthStr as _;
@@ -12,8 +12,16 @@ const NAME: usize = 32;
 const SHARE: usize = 5;
 const TIME: usize = 8;
 
-/// One row for each program; nothing where there was only one.
+/// One row for each program, where there were several; and a sentence about Go's runtime.
 pub(super) fn draw(out: &mut String, profile: &Profile, style: Style) {
+    by_program(out, profile, style);
+    if let Some(time) = profile.go_time() {
+        line_of(out, "");
+        wrap(&time.sentence(), style.width).iter().for_each(|line| line_of(out, line));
+    }
+}
+
+fn by_program(out: &mut String, profile: &Profile, style: Style) {
     let programs = profile.programs();
     if programs.is_empty() {
         return;

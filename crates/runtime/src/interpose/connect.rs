@@ -5,8 +5,8 @@
 use super::descriptors::remember;
 use super::interpose;
 use super::table::Ptr;
-use crate::arrivals;
 use crate::socket::Name;
+use crate::{arrivals, sys};
 use core::ffi::{c_int, c_uint};
 use wire::channel::Key;
 use wire::slot::Slot;
@@ -36,24 +36,21 @@ interpose!(@define accept4(fd: c_int, address: Ptr, length: Ptr, flags: c_int) -
     accepting(slot, fd, || original(fd, address, length, flags))
 });
 
-/// What a call was given as an address.
-///
-/// # Safety
-/// `address` must be null or point to `length` bytes.
-unsafe fn name_at(address: Ptr, length: c_uint) -> Option<Name> {
-    if address.is_null() {
-        return None;
-    }
-    // SAFETY: the caller vouches for it.
-    let bytes = unsafe { core::slice::from_raw_parts(address.cast::<u8>(), length as usize) };
-    Name::new(bytes)
+/// What a call was given as an address of so many bytes; none if it cannot be read, which the kernel says.
+fn name_at(address: Ptr, length: c_uint) -> Option<Name> {
+    /// `struct sockaddr_storage`.
+    const LONGEST: usize = 128;
+    let mut bytes = [0; LONGEST];
+    let length = length as usize;
+    let is_read = length <= LONGEST && sys::read_arguments(address.cast::<u8>(), &mut bytes[..length]);
+    Name::new(&bytes[..if is_read { length } else { 0 }])
 }
 
 // Whatever became of it, the socket is looked at again when it is used next.
 interpose!(@define connect(fd: c_int, address: Ptr, length: c_uint) -> c_int, slot, original => {
-    let call = || original(fd, address, length);
-    let result = super::on_channel(slot, name_at(address, length).map(Name::listener), Key::room, Key::data, call);
+    let (name, call) = (name_at(address, length), || original(fd, address, length));
+    let result = super::on_channel(slot, name.map(Name::listener), Key::room, Key::data, call);
     remember(fd, None);
-    arrivals::connected(slot, fd, name_at(address, length).map_or(0, Name::port));
+    arrivals::connected(slot, fd, name.map_or(0, Name::port));
     result
 });

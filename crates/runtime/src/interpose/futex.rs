@@ -6,7 +6,7 @@
 use crate::delay::{self, Watch};
 use crate::interpose::{exec, seccomp};
 use crate::real::real;
-use crate::{actions, beliefs, channel, epoll, passing, signals, stretch, sys, tls, wait};
+use crate::{actions, beliefs, channel, epoll, late, passing, signals, stretch, sys, tls, wait};
 use core::ffi::{c_int, c_long};
 
 const SYS_IO_URING_ENTER: c_long = 426;
@@ -130,10 +130,11 @@ pub unsafe extern "C" fn syscall(
         }
         return result;
     }
-    let (operation, slot) = (classify(number, b), tls::slot());
+    let (operation, slot) = (classify(number, b), late::slot());
     if let (Operation::Waits | Operation::Wakes, Some(slot)) = (operation, slot) {
         // All locks are futexes to the kernel: waits and wakes are told apart, and the words.
-        stretch::cross(slot, stretch::Call { function: operation as usize + 1, subject: a as usize });
+        let subject = a as usize ^ tls::goroutine();
+        stretch::cross(slot, stretch::Call { function: operation as usize + 1, subject });
     }
     // SAFETY: the program's own system call. Its result and `errno` are passed on untouched.
     unsafe {

@@ -9,11 +9,13 @@
 //! pause; on the way out only where the caller cannot have got hold of a lock. `errno` is the original's:
 //! nothing here calls a function that sets it after the original has returned.
 
+mod by_number;
 mod connect;
 mod descriptors;
 mod exec;
 mod exit;
 mod futex;
+mod goroutines;
 mod locks;
 mod readiness;
 mod seccomp;
@@ -194,6 +196,14 @@ macro_rules! interpose {
             $crate::wait::around_world(slot, || original($($arg),*))
         });
     };
+    // The same for calls that wait for a device as a rule: behind that the thread may wait for a CPU (rule 7). Asking the kernel for how long takes
+    // too long for a read that mostly finds what it wants in memory.
+    (device $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty) => {
+        interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
+            $crate::wait::before_sleep(slot);
+            $crate::wait::around_world(slot, || original($($arg),*))
+        });
+    };
     // The same for calls that wait for the end of a process; $ended says which one has ended.
     (children $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, ended |$ended:ident| $process:expr) => {
         interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
@@ -253,21 +263,21 @@ macro_rules! interpose {
         });
     };
     // A call that waits for any of several descriptors; `$used` says when a thread last did what makes one that
-    // is ready so, `$watch` the same of any that are asked for; `$instance` is a descriptor that stands for all, if there is one.
-    (ready $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, of $instance:expr, used |$count:ident| $used:expr, watch $watch:expr) => {
+    // is ready so, `$watch` the same of any that are asked for; `$instance` is a descriptor that stands for all, if there is one; `$time` is its time limit in milliseconds, negative without one.
+    (ready $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, of $instance:expr, within $time:expr, used |$count:ident| $used:expr, watch $watch:expr) => {
         interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
-            interpose!(@ready slot, $instance, original($($arg),*), $count, $used, $watch)
+            interpose!(@ready slot, $instance, $time, original($($arg),*), $count, $used, $watch)
         });
     };
     // The same for calls whose argument $set replaces the signal mask meanwhile.
-    (ready_masking $set:ident $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, of $instance:expr, used |$count:ident| $used:expr, watch $watch:expr) => {
+    (ready_masking $set:ident $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, of $instance:expr, within $time:expr, used |$count:ident| $used:expr, watch $watch:expr) => {
         interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
             let mut copy = [0_u64; 16];
             let $set = $crate::signals::with_ours(slot, $set.cast(), &mut copy).cast();
-            interpose!(@ready slot, $instance, original($($arg),*), $count, $used, $watch)
+            interpose!(@ready slot, $instance, $time, original($($arg),*), $count, $used, $watch)
         });
     };
-    (@ready $slot:ident, $epoll:expr, $call:expr, $count:ident, $used:expr, $watch:expr) => {{
+    (@ready $slot:ident, $epoll:expr, $time:expr, $call:expr, $count:ident, $used:expr, $watch:expr) => {{
         let epoll: Option<$crate::epoll::Call> = $epoll;
         loop {
             let call = || $crate::signals::undisturbed($slot, || $call);
@@ -278,6 +288,7 @@ macro_rules! interpose {
                 0 => wire::Nanos::ZERO,
                 _ => $crate::object::child_ended(),
             };
+            $crate::wait::before_short_sleep($slot, $time);
             let count = $crate::wait::around_channel($slot, None, call, used, $watch);
             let Some(epoll) = epoll else { break count };
             if let $crate::epoll::Passed::Some(count) = $crate::epoll::pass($slot, epoll, count) {
@@ -296,7 +307,7 @@ macro_rules! interpose {
             };
             // SAFETY: the program's own arguments go to the function it meant to call.
             unsafe {
-                match $crate::tls::slot() {
+                match $crate::late::slot() {
                     Some($slot) => {
                         ($cross)($slot, $crate::interpose::call!($name $($arg)*));
                         $body

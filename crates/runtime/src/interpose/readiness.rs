@@ -2,7 +2,7 @@
 
 use super::table::Ptr;
 use crate::channel::{self, POLLIN, POLLOUT};
-use crate::{arrivals, deadline};
+use crate::{arrivals, deadline, sys};
 use core::ffi::c_int;
 use wire::Nanos;
 
@@ -43,8 +43,11 @@ pub(super) unsafe fn asked(fds: Ptr, count: usize) -> Nanos {
 /// The same for the sets of readable and writable descriptors that `select` has left.
 ///
 /// # Safety
-/// Each of `sets` must be null or point to an `fd_set` of at least `count` bits.
+/// Each of `sets` must be null or point to an `fd_set` of at least `count` bits, or of as many as the C library's has.
 pub(super) unsafe fn selected(sets: [Ptr; 2], count: c_int) -> Nanos {
+    // Programs name their limit of descriptors, of which the kernel only looks at those that they have.
+    const SIZE: c_int = 1024;
+    let count = count.min(SIZE);
     if let Ok(count) = usize::try_from(count) {
         deadline::asked((0..count).map(|fd| fd as c_int));
     }
@@ -62,4 +65,15 @@ pub(super) unsafe fn selected(sets: [Ptr; 2], count: c_int) -> Nanos {
         }
     }
     last
+}
+
+/// `timespec` and `timeval` have seconds, and so many parts of a millisecond.
+pub(super) const NANOS: i64 = 1_000_000;
+pub(super) const MICROS: i64 = 1000;
+
+/// Milliseconds of a time limit, rounded up; negative without one.
+pub(super) fn limit(time: Ptr, parts: i64) -> i64 {
+    sys::read_argument(time.cast::<[i64; 2]>()).map_or(-1, |[seconds, rest]| {
+        seconds.saturating_mul(1000).saturating_add(rest.saturating_add(parts - 1) / parts)
+    })
 }

@@ -7,6 +7,7 @@
 //! | `waits_holding` | pay | the same, but after a timeout the caller has a lock: what accrued is paid later; `sleeps_holding` with a timeout |
 //! | `locks` | pay, try without waiting; otherwise as `waits` | as `waits` |
 //! | `world` | pay | pay at once what accrued meanwhile |
+//! | `device` | pay | the same, and inherit what accrued while the thread waited for a CPU behind it |
 //! | `yields` | – | – ; many in a row are a wait (rule 5), and the first ends a stretch |
 //! | `children` | pay | as `waits` if a process has ended that is profiled, otherwise as `world` |
 //! | `reads`, `writes` | pay | as `waits` if another thread has meanwhile done the opposite, otherwise as `world` |
@@ -22,7 +23,7 @@
 
 use super::interpose;
 use super::locks::{Locking, by_lockf, locking};
-use super::readiness::{asked, polled, selected};
+use super::readiness::{MICROS, NANOS, asked, limit, polled, selected};
 use crate::channel::{causing, of};
 use crate::delay::{Watch, pay};
 use crate::epoll::{Call, milliseconds, returned, touched};
@@ -116,7 +117,6 @@ interpose!(waits pthread_barrier_wait(barrier: Ptr) -> c_int, woken passed);
 interpose!(waits pthread_join(thread: usize, result: Ptr) -> c_int, woken done);
 interpose!(waits pthread_timedjoin_np(thread: usize, result: Ptr, until: Ptr) -> c_int, woken done);
 interpose!(waits pthread_clockjoin_np(thread: usize, result: Ptr, clock: c_int, until: Ptr) -> c_int, woken done);
-interpose!(wakes pthread_exit(result: Ptr) -> ());
 
 // Semaphores.
 interpose!(waits sem_wait(semaphore: Ptr) -> c_int, woken done);
@@ -170,10 +170,10 @@ interpose!(world pwrite(fd: c_int, buffer: Ptr, size: Size, at: Offset) -> isize
 interpose!(world pwrite64(fd: c_int, buffer: Ptr, size: Size, at: Offset) -> isize);
 interpose!(world pwritev(fd: c_int, parts: Ptr, count: c_int, at: Offset) -> isize);
 interpose!(world pwritev64(fd: c_int, parts: Ptr, count: c_int, at: Offset) -> isize);
-interpose!(world fsync(fd: c_int) -> c_int);
-interpose!(world fdatasync(fd: c_int) -> c_int);
-interpose!(world syncfs(fd: c_int) -> c_int);
-interpose!(world msync(start: Ptr, size: Size, flags: c_int) -> c_int);
+interpose!(device fsync(fd: c_int) -> c_int);
+interpose!(device fdatasync(fd: c_int) -> c_int);
+interpose!(device syncfs(fd: c_int) -> c_int);
+interpose!(device msync(start: Ptr, size: Size, flags: c_int) -> c_int);
 interpose!(@define flock(fd: c_int, operation: c_int) -> c_int, slot, original => {
     locking(slot, fd, Locking::by_flock(operation), || original(fd, operation))
 });
@@ -227,14 +227,14 @@ interpose!(writes fd sendmsg(fd: c_int, message: Ptr, flags: c_int) -> isize);
 interpose!(writes fd sendmmsg(fd: c_int, messages: Ptr, count: c_uint, flags: c_int) -> c_int);
 
 // Readiness.
-interpose!(ready poll(fds: Ptr, count: Size, time: c_int) -> c_int, of None, used |_ready| polled(fds, count), watch Some(Watch { used: &|| asked(fds, count), instance: None }));
-interpose!(ready __poll_chk(fds: Ptr, count: Size, time: c_int, room: Size) -> c_int, of None, used |_ready| polled(fds, count), watch Some(Watch { used: &|| asked(fds, count), instance: None }));
-interpose!(ready_masking set ppoll(fds: Ptr, count: Size, time: Ptr, set: Set) -> c_int, of None, used |_ready| polled(fds, count), watch Some(Watch { used: &|| asked(fds, count), instance: None }));
-interpose!(ready select(count: c_int, read: Ptr, write: Ptr, except: Ptr, time: Ptr) -> c_int, of None, used |_ready| selected([read, write], count), watch None);
-interpose!(ready_masking set pselect(count: c_int, read: Ptr, write: Ptr, except: Ptr, time: Ptr, set: Set) -> c_int, of None, used |_ready| selected([read, write], count), watch None);
-interpose!(ready epoll_wait(fd: c_int, events: Ptr, count: c_int, time: c_int) -> c_int, of Some(Call { instance: fd, events, room: count, timeout: time.into() }), used |ready| returned(fd, events, ready), watch Some(Watch { used: &|| touched(fd), instance: of(fd).input }));
-interpose!(ready_masking set epoll_pwait(fd: c_int, events: Ptr, count: c_int, time: c_int, set: Set) -> c_int, of Some(Call { instance: fd, events, room: count, timeout: time.into() }), used |ready| returned(fd, events, ready), watch Some(Watch { used: &|| touched(fd), instance: of(fd).input }));
-interpose!(ready_masking set epoll_pwait2(fd: c_int, events: Ptr, count: c_int, time: Ptr, set: Set) -> c_int, of Some(Call { instance: fd, events, room: count, timeout: milliseconds(time) }), used |ready| returned(fd, events, ready), watch Some(Watch { used: &|| touched(fd), instance: of(fd).input }));
+interpose!(ready poll(fds: Ptr, count: Size, time: c_int) -> c_int, of None, within time.into(), used |_ready| polled(fds, count), watch Some(Watch { used: &|| asked(fds, count), instance: None }));
+interpose!(ready __poll_chk(fds: Ptr, count: Size, time: c_int, room: Size) -> c_int, of None, within time.into(), used |_ready| polled(fds, count), watch Some(Watch { used: &|| asked(fds, count), instance: None }));
+interpose!(ready_masking set ppoll(fds: Ptr, count: Size, time: Ptr, set: Set) -> c_int, of None, within limit(time, NANOS), used |_ready| polled(fds, count), watch Some(Watch { used: &|| asked(fds, count), instance: None }));
+interpose!(ready select(count: c_int, read: Ptr, write: Ptr, except: Ptr, time: Ptr) -> c_int, of None, within limit(time, MICROS), used |_ready| selected([read, write], count), watch None);
+interpose!(ready_masking set pselect(count: c_int, read: Ptr, write: Ptr, except: Ptr, time: Ptr, set: Set) -> c_int, of None, within limit(time, NANOS), used |_ready| selected([read, write], count), watch None);
+interpose!(ready epoll_wait(fd: c_int, events: Ptr, count: c_int, time: c_int) -> c_int, of Some(Call { instance: fd, events, room: count, timeout: time.into() }), within time.into(), used |ready| returned(fd, events, ready), watch Some(Watch { used: &|| touched(fd), instance: of(fd).input }));
+interpose!(ready_masking set epoll_pwait(fd: c_int, events: Ptr, count: c_int, time: c_int, set: Set) -> c_int, of Some(Call { instance: fd, events, room: count, timeout: time.into() }), within time.into(), used |ready| returned(fd, events, ready), watch Some(Watch { used: &|| touched(fd), instance: of(fd).input }));
+interpose!(ready_masking set epoll_pwait2(fd: c_int, events: Ptr, count: c_int, time: Ptr, set: Set) -> c_int, of Some(Call { instance: fd, events, room: count, timeout: milliseconds(time) }), within limit(time, NANOS), used |ready| returned(fd, events, ready), watch Some(Watch { used: &|| touched(fd), instance: of(fd).input }));
 
 // Processes.
 interpose!(children wait(status: Ptr) -> c_int, ended |result| *result);

@@ -1,9 +1,9 @@
 //! What can be typed after `whatif ab`.
 
-use crate::condition::Condition;
 use anyhow::{Result, ensure};
 use clap::Args;
 use controller::Usage;
+use profile::condition::Condition;
 use std::time::Duration;
 
 #[derive(Debug, Args)]
@@ -88,12 +88,10 @@ impl Ab {
 
     /// Half the width of the interval that is narrow enough, as a fraction.
     pub fn enough(&self) -> Result<f64> {
-        let text = self.precision.trim().trim_end_matches('%').trim();
-        let per_cent = text.parse().ok().filter(|per_cent: &f64| *per_cent > 0.0 && *per_cent <= 100.0);
         let wrong = || {
             anyhow::anyhow!("--precision {}: give a per cent above 0, as in --precision 1%", self.precision)
         };
-        per_cent.map(|per_cent| per_cent / 100.0).ok_or_else(|| Usage::of(wrong()))
+        profile::relation::part(&self.precision).ok_or_else(|| Usage::of(wrong()))
     }
 }
 

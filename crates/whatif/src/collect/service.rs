@@ -6,7 +6,7 @@ use super::metrics::{Counts, Metrics};
 use super::options::Options;
 use super::pending::Pending;
 use super::status::{State, scope_in_words};
-use crate::continuous::{machine_key, remove_abandoned_trials};
+use crate::continuous::remove_abandoned_trials;
 use anyhow::{Context as _, Result};
 use archive::{EntryKind, EpochId, MachineId, MachineInfo, Retention, Setting, Store, UnixSeconds};
 use collect::{Callers, Collected, Collector, Cost, Governor, NameKeeping, Tally, Writer};
@@ -629,7 +629,7 @@ pub fn callers_in_words(callers: Callers) -> &'static str {
 fn machine(cpus: u32) -> MachineInfo {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let host = read("/proc/sys/kernel/hostname");
-    MachineInfo { key: machine_key(&host), host, kernel: read("/proc/sys/kernel/osrelease"), cpus }
+    MachineInfo { key: archive::machine_key(&host), host, kernel: read("/proc/sys/kernel/osrelease"), cpus }
 }
 
 pub fn now() -> UnixSeconds {

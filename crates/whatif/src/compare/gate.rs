@@ -1,6 +1,6 @@
 //! The gate: whether a condition holds, and how sure that is.
 
-use crate::condition::{Condition, Quantity};
+use profile::condition::{Condition, Quantity};
 use profile::{Comparison, ENOUGH_BLOCKS, Estimate, PointChange, RegionChange, printable};
 use std::fmt;
 
@@ -54,7 +54,7 @@ pub fn judge(comparison: &Comparison<'_>, condition: &Condition) -> Result<Judge
 }
 
 /// What an estimate says about a condition. `gain`: whether it is shown in per cent.
-fn of(condition: &Condition, estimate: Estimate, gain: bool) -> Judgement {
+pub fn of(condition: &Condition, estimate: Estimate, gain: bool) -> Judgement {
     let holds = |value| condition.relation.holds(value, condition.limit);
     // The end of the interval that is the last to be beyond the limit.
     let last = if condition.relation.is_upwards() { estimate.lo } else { estimate.hi };

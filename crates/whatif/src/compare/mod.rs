@@ -8,7 +8,7 @@
 
 pub mod gate;
 
-use crate::condition::Condition;
+use profile::condition::Condition;
 
 use crate::{cli, show};
 use anyhow::{Context as _, Result};

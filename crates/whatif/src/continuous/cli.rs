@@ -2,8 +2,7 @@
 
 use clap::{Args, Subcommand};
 use cycles::Roots;
-use cycles::arguments::{Annotate, Causes, Diff, Epochs, Folder, List, Stats, Top, Unknown, Which};
-use std::path::PathBuf;
+use cycles::arguments::{Annotate, Causes, Diff, Drawing, Epochs, Folder, List, Stats, Top, Unknown, Which};
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -55,22 +54,13 @@ pub struct Flame {
     #[arg(long, conflicts_with_all = ["off_cpu", "folded"])]
     pub both: bool,
 
-    /// The page to write [default: whatif-flame.html in this folder]
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-
-    /// Write folded stacks instead, to standard output or FILE
-    #[arg(long)]
-    pub folded: bool,
+    #[command(flatten)]
+    pub drawing: Drawing,
 
     /// The outermost boxes, or frames: who ran, by the keys of whatif top --by; none for functions only. Threads that are
     /// called as their process get none
     #[arg(long, value_name = "KEY,…", default_value = "process,thread")]
     pub roots: Roots,
-
-    /// Leave out inlined functions: their samples are those of the function that they were inlined into
-    #[arg(long)]
-    pub no_inlined: bool,
 }
 
 #[derive(Debug, Args)]

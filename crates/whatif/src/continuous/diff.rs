@@ -25,8 +25,13 @@ pub fn diff(args: &Diff) -> Result<i32> {
         }
         (None, None) => answer(conditions.as_ref().unwrap_or(&Conditions::default()), args.json)?,
     }
-    let judged = conditions.iter().flat_map(|conditions| &conditions.conditions);
-    Ok(judged.map(say).fold(0, i32::max))
+    Ok(said(conditions.as_ref()))
+}
+
+/// Says what became of conditions; returns the exit status.
+pub fn said(conditions: Option<&Conditions>) -> i32 {
+    let judged = conditions.into_iter().flat_map(|conditions| &conditions.conditions);
+    judged.map(say).fold(0, i32::max)
 }
 
 /// Says on standard error what became of a condition, unless it plainly does not hold; returns the exit status.

@@ -3,35 +3,46 @@
 use super::cli;
 use crate::show;
 use anyhow::{Context as _, Result};
-use cycles::arguments::{Diff, Which};
-use cycles::{Query, Worths};
+use cycles::arguments::{Diff, Drawing, Which};
+use cycles::{Flame, Heading, Query, Worths};
 use report::cycles as draw;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// `whatif flame`.
 pub fn flame(args: &cli::Flame) -> Result<()> {
     let mut query = Query::new(&args.which)?;
-    if args.folded {
-        let text = draw::folded(&cycles::flame_of(&mut query, &args.roots, !args.no_inlined)?);
-        return match &args.output {
-            Some(path) => write(path, &text),
-            None => show::print(&text),
-        };
-    }
+    let inlined = !args.drawing.no_inlined;
     let mut flame = if args.both {
         let mut off = Query::new(&Which { off_cpu: true, event: None, ..args.which.clone() })?;
-        cycles::both(&mut query, &mut off, &args.roots, !args.no_inlined)?
+        cycles::both(&mut query, &mut off, &args.roots, inlined)?
     } else {
-        cycles::flame_of(&mut query, &args.roots, !args.no_inlined)?
+        cycles::flame_of(&mut query, &args.roots, inlined)?
     };
-    cycles::value(&mut flame, &query, &Worths::load(&args.causes, &query.db)?);
-    let path = args.output.clone().unwrap_or_else(|| PathBuf::from("whatif-flame.html"));
-    write(&path, &draw::page(&query.heading, &flame))?;
-    show::print(&format!("{} samples, in {}: open it in a browser\n", query.heading.samples, path.display()))
+    if !args.drawing.folded {
+        cycles::value(&mut flame, &query, &Worths::load(&args.causes, &query.db)?);
+    }
+    put(&query.heading, &flame, &args.drawing)
+}
+
+/// Writes a flame graph as it was asked for.
+pub fn put(heading: &Heading, flame: &Flame, drawing: &Drawing) -> Result<()> {
+    match (&drawing.output, drawing.folded) {
+        (None, true) => show::print(&draw::folded(flame)),
+        (Some(path), true) => write(path, &draw::folded(flame)),
+        (output, false) => {
+            let path = output.clone().unwrap_or_else(|| PathBuf::from("whatif-flame.html"));
+            write(&path, &draw::page(heading, flame))?;
+            show::print(&format!(
+                "{} samples, in {}: open it in a browser\n",
+                heading.samples,
+                path.display()
+            ))
+        }
+    }
 }
 
 /// `whatif diff --flame`.
-pub fn compare(args: &Diff, path: &std::path::Path) -> Result<()> {
+pub fn compare(args: &Diff, path: &Path) -> Result<()> {
     let (query, flame) = cycles::flames(args)?;
     let before = args.before.as_deref().unwrap_or_default();
     write(path, &draw::comparison(&query.heading, &flame, before))?;
@@ -43,7 +54,7 @@ pub fn compare(args: &Diff, path: &std::path::Path) -> Result<()> {
     ))
 }
 
-fn write(path: &std::path::Path, text: &str) -> Result<()> {
+fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text)
         .with_context(|| format!("cannot write {}; choose another place with -o FILE", path.display()))
 }

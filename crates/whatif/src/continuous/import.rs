@@ -63,7 +63,7 @@ pub fn import(args: &cli::Import) -> Result<()> {
     let resolution = if end.0 - begin.0 <= SHORT { 1 } else { 60 };
 
     let machine = store.machine(&MachineInfo {
-        key: machine_key(&content.host),
+        key: archive::machine_key(&content.host),
         host: content.host.clone(),
         kernel: content.kernel.clone(),
         cpus: content.cpus,
@@ -190,14 +190,6 @@ fn books(
         }
     }
     books
-}
-
-/// What tells the machine of that name from all others.
-pub fn machine_key(host: &str) -> String {
-    let read = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
-    let is_here = read("/proc/sys/kernel/hostname").as_deref() == Some(host);
-    let id = read("/etc/machine-id").filter(|id| is_here && !id.is_empty());
-    id.unwrap_or_else(|| host.to_owned())
 }
 
 #[cfg(test)]

@@ -16,8 +16,10 @@ mod perf_data;
 mod shown;
 mod trial;
 
+pub use diff::said as said_of_conditions;
 pub use export::export;
-pub use import::{import, is_perf_data, machine_key};
+pub use flame::put as put_flame;
+pub use import::{import, is_perf_data};
 pub use merge::merge;
 // `whatif collect` is told sizes alike.
 pub use gc::bytes;
@@ -27,7 +29,7 @@ pub use trial::remove_abandoned as remove_abandoned_trials;
 use crate::show;
 use anyhow::Result;
 use profile::printable;
-use shown::answer;
+pub use shown::answer;
 
 /// Does what was asked. Returns the exit status.
 pub fn run(command: &cli::Command) -> Result<i32> {

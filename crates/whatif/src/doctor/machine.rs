@@ -1,6 +1,6 @@
 //! The machine: what the kernel allows, and how exact measurements on it can be.
 
-use super::{Finding, State};
+use super::finding::{Finding, State};
 use controller::needs;
 use kernel::trial::{self, Sampled};
 use kernel::visits::{self, Means};
@@ -103,7 +103,10 @@ fn sampling() -> Finding {
 
 fn breakpoints() -> Finding {
     match visits::cost(Means::Breakpoint) {
-        Ok(cost) => Finding::good("breakpoints", format!("{} a visit (-p FILE:LINE, fn:NAME)", micros(cost))),
+        Ok(cost) => Finding::good(
+            "breakpoints",
+            format!("{} a visit (-p FILE:LINE, fn:NAME, usdt:PROVIDER:NAME)", micros(cost)),
+        ),
         Err(error) => Finding::new(
             "breakpoints",
             State::Note,
@@ -115,12 +118,12 @@ fn breakpoints() -> Finding {
 
 fn uprobes() -> Finding {
     match visits::cost(Means::Uprobe) {
-        Ok(cost) => Finding::good("uprobes", format!("{} a visit (more than four points; usdt:PROVIDER:NAME)", micros(cost))),
+        Ok(cost) => Finding::good("uprobes", format!("{} a visit (more than four points)", micros(cost))),
         Err(error) => Finding::new(
             "uprobes",
             State::Note,
             refused(&error),
-            "at most four instructions can be progress points at once (-p), and no USDT probe with a semaphore",
+            "at most four instructions can be progress points at once (-p)",
         )
         .advice("run whatif as root, or give it the right: sudo setcap cap_perfmon=ep $(command -v whatif)"),
     }

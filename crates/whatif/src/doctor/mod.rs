@@ -3,72 +3,30 @@
 //! **Does:** look and try, within two seconds. **Does not:** run the program, or change anything. **Constraints:** what
 //! cannot be found out is reported as unknown; a shortcoming always comes with its consequence.
 
+mod finding;
 mod machine;
+mod process;
 mod program;
 
 use crate::{cli, show};
 use anyhow::Result;
+use finding::{Finding, State};
 use std::fmt::Write as _;
 
 /// Exit status when something keeps `whatif` from measuring at all.
 const PROBLEM: i32 = 1;
 
-/// How good a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
-    /// As it should be.
-    Good,
-    /// Worth knowing.
-    Note,
-    /// Answers take longer, or are less exact or less complete.
-    Warning,
-    /// There will be no answer.
-    Problem,
-}
-
-impl State {
-    fn name(self) -> &'static str {
-        match self {
-            State::Good => "ok",
-            State::Note => "note",
-            State::Warning => "warning",
-            State::Problem => "problem",
-        }
-    }
-}
-
-/// What was found out about one thing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    topic: &'static str,
-    state: State,
-    /// What is there.
-    found: String,
-    /// What follows from it.
-    means: Option<String>,
-    /// What to do about it.
-    advice: Option<String>,
-}
-
-impl Finding {
-    fn good(topic: &'static str, found: impl Into<String>) -> Self {
-        Self { topic, state: State::Good, found: found.into(), means: None, advice: None }
-    }
-
-    fn new(topic: &'static str, state: State, found: impl Into<String>, means: impl Into<String>) -> Self {
-        Self { topic, state, found: found.into(), means: Some(means.into()), advice: None }
-    }
-
-    fn advice(self, advice: impl Into<String>) -> Self {
-        Self { advice: Some(advice.into()), ..self }
-    }
-}
-
 /// `whatif doctor`. Returns the exit status.
 pub fn doctor(args: &cli::Doctor) -> Result<i32> {
-    let machine = machine::look();
     let named = args.program.first();
-    let program = named.map(|_| program::look(&args.program));
+    if let Some(pid) = named.and_then(|name| process::number(name))
+        && let Some(status) = controller::attach::enter_for(pid)?
+    {
+        return Ok(status);
+    }
+    // In a container there is nothing to be found out about the machine.
+    let machine = if kernel::name_spaces::is_inside() { Vec::new() } else { machine::look() };
+    let program = named.map(|name| process::look(name).unwrap_or_else(|| program::look(&args.program)));
     let all = || machine.iter().chain(program.iter().flatten());
     let worst = all().map(|finding| finding.state).max();
     if args.json {
@@ -79,7 +37,9 @@ pub fn doctor(args: &cli::Doctor) -> Result<i32> {
             text += &section(&profile::printable(&name.to_string_lossy()), findings);
             text += "\n";
         }
-        text += &section("This machine", &machine);
+        if !machine.is_empty() {
+            text += &section("This machine", &machine);
+        }
         text += match worst {
             Some(State::Problem) => "\nSomething is in the way: see \"problem\" above.\n",
             Some(State::Warning) => "\nwhatif works here, with the limits above.\n",

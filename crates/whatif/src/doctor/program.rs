@@ -1,18 +1,15 @@
 //! A program: whether it can be profiled, and what of it would be seen.
 
-use super::{Finding, State};
+use super::finding::{Finding, State};
 use controller::launch;
 use std::ffi::OsString;
 use symbols::{Image, NameSource, Scope, ScopeOptions};
 
 /// At least so many of the functions set up a frame pointer if the compiler was told to.
 const MOST: f64 = 0.5;
-/// The name of the function that progress points look for, as a constant in the program.
-const MARK: &[u8] = b"_coz_get_counter\0";
-
 /// `command`: a program and its arguments.
 pub fn look(command: &[OsString]) -> Vec<Finding> {
-    let executable = match launch::check(&command[0]) {
+    let executable = match launch::check_to_start(&command[0]) {
         Ok(executable) => executable,
         Err(error) => {
             let text = error.to_string();
@@ -104,6 +101,7 @@ fn debug_information(image: &Image) -> Finding {
     if !in_scope && image.has_functions() {
         let found = match image.name_source() {
             NameSource::Symbols => "none of the program's own; functions by its symbols",
+            NameSource::Go => "none; functions by Go's own table",
             NameSource::DynamicSymbols => "none; functions by dynamic symbols and addresses",
             NameSource::Addresses => "none; functions by addresses",
         };
@@ -180,7 +178,7 @@ fn allocator(image: &Image) -> Finding {
 
 /// Progress points: those in the source, and probes.
 fn points(image: &Image, path: &std::path::Path) -> Finding {
-    let marked = image.has_constant(MARK);
+    let marked = controller::is_marked(image);
     let mut probes: Vec<String> = image
         .probes()
         .into_iter()

@@ -32,6 +32,18 @@ static void sockets(void)
     CHECK(epoll_ctl(epoll, EPOLL_CTL_MOD, listener, &event) == -1 && errno == ENOENT);
     errno = 0;
     CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, listener, NULL) == -1 && errno == EFAULT);
+    /* Nothing is there: the kernel says so. */
+    void *volatile nowhere = (void *)64;
+    errno = 0;
+    CHECK(connect(client, nowhere, sizeof address) == -1 && errno == EFAULT);
+    errno = 0;
+    CHECK(connect(client, name, 1 << 30) == -1 && errno == EINVAL);
+    errno = 0;
+    CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, listener, nowhere) == -1 && errno == EFAULT);
+    errno = 0;
+    CHECK(poll(nowhere, 1, 0) == -1 && errno == EFAULT);
+    errno = 0;
+    CHECK(poll(nowhere, 1, 5) == -1 && errno == EFAULT);
     errno = 77;
     CHECK(listen(listener, 1) == 0 && getsockname(listener, name, &length) == 0 && errno == 77);
     CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, listener, &event) == 0 && errno == 77);

@@ -73,7 +73,7 @@ int main(int count, char **arguments)
     pthread_t thread, reader;
     sigset_t alarm;
     struct itimerval every = {{0, 700}, {0, 700}}, never = {{0, 0}, {0, 0}};
-    const time_t end = time(NULL) + 4;
+    const time_t end = time(NULL) + (count > 2 ? atoi(arguments[2]) : 4);
 
     if (strcmp(mode, "getchar") == 0) {
         pthread_create(&reader, NULL, reads, NULL);

@@ -12,7 +12,7 @@ __attribute__((noinline)) static void often(unsigned long n)
 __attribute__((noinline)) static void seldom(void)
 {
     for (int i = 0; i < 10000; i++)
-        often(300);
+        often(60);
     sink++;
 }
 

@@ -76,6 +76,52 @@ pub fn static_program(source: &str, name: &str) -> Option<PathBuf> {
     program_as(source, name, &["-static"])
 }
 
+/// The same in all the ways in which nothing can be preloaded: static ones at fixed addresses and at any, and those with musl; what is missing is said aloud.
+pub fn without_preloading(source: &str, name: &str) -> Vec<PathBuf> {
+    let ways = [("cc", "-static"), ("cc", "-static-pie"), ("musl-gcc", "-static"), ("musl-gcc", "-pie")];
+    let build = |(compiler, flag): (&str, &str)| {
+        if !compiles(compiler, flag) {
+            skip(&format!("{compiler} {flag} does not work here"));
+            return None;
+        }
+        program_by(compiler, source, &format!("{name}-{compiler}{flag}"), &[flag])
+    };
+    ways.into_iter().filter_map(build).collect()
+}
+
+/// Compiles `targets/go/main.go` without C code; `None`, said aloud, where there is no Go.
+pub fn go_program(name: &str) -> Option<PathBuf> {
+    go_program_as(name, false, &[])
+}
+
+/// The same with or without C code (what the package `net` has of it), and with flags of `go build`.
+pub fn go_program_as(name: &str, with_c: bool, flags: &[&str]) -> Option<PathBuf> {
+    if !have("go") || with_c && !have("cc") {
+        return None;
+    }
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let mut command = Command::new("go");
+    command.args(["build", "-o"]).arg(&program).args(flags).arg(workspace().join("targets/go/main.go"));
+    let output = command.env("CGO_ENABLED", if with_c { "1" } else { "0" }).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(program)
+}
+
+/// The same in other ways in which Go builds programs: with a loader, and stripped.
+pub fn other_go_programs(name: &str) -> Vec<PathBuf> {
+    let ways: [(&str, bool, &[&str]); 6] = [
+        ("stripped", false, &["-ldflags=-s -w"]),
+        ("c-stripped", true, &["-ldflags=-s -w"]),
+        ("c", true, &[]),
+        ("c-linker", true, &["-ldflags=-linkmode=external"]),
+        ("c-pie", true, &["-buildmode=pie"]),
+        ("pie", false, &["-buildmode=pie"]),
+    ];
+    let build =
+        |(way, with_c, flags): (&str, bool, &[&str])| go_program_as(&format!("{name}-{way}"), with_c, flags);
+    ways.into_iter().filter_map(build).collect()
+}
+
 /// The same by another compiler of C.
 pub fn program_by(compiler: &str, source: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
     compile(compiler, &here().join(source), name, flags)
@@ -178,6 +224,18 @@ impl Ended {
         self.status.signal()
     }
 
+    /// Whether the program succeeded, though it may not have run for long enough for an answer, which a status of our own reports.
+    pub fn is_success(&self) -> bool {
+        self.code().is_some_and(|code| code == 0 || (95..=101).contains(&code))
+    }
+
+    /// See [`is_success`](Self::is_success).
+    #[track_caller]
+    pub fn assert_success(self) -> Self {
+        assert!(self.is_success(), "{self:#?}");
+        self
+    }
+
     #[track_caller]
     pub fn assert_code(self, code: i32) -> Self {
         assert_eq!(self.code(), Some(code), "{self:#?}");
@@ -222,6 +280,13 @@ pub fn run_with(mut command: Command, input: &[u8]) -> Ended {
             panic!("{text} hangs (longer than {HANG:?})");
         }
     }
+}
+
+/// How many descriptors of perf events a process has.
+pub fn perf_events(pid: u32) -> usize {
+    let all = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let files = all.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    files.filter(|file| file.to_string_lossy().contains("perf_event")).count()
 }
 
 /// A working folder, gone with the test, and the right to run something in it: beside others, unless the test is [`alone`].
@@ -347,8 +412,7 @@ pub fn same(native: &Ended, profiled: &Ended) {
     assert_eq!(native.stdout, profiled.stdout, "{native:#?}\n{profiled:#?}");
     assert_eq!(native.signal(), profiled.signal(), "{native:#?}\n{profiled:#?}");
     if native.code() == Some(0) {
-        let unanswered = profiled.code().is_some_and(|code| (95..=101).contains(&code));
-        assert!(profiled.code() == Some(0) || unanswered, "{profiled:#?}");
+        assert!(profiled.is_success(), "{profiled:#?}");
     } else {
         assert_eq!(native.code(), profiled.code(), "{native:#?}\n{profiled:#?}");
     }

@@ -1,7 +1,7 @@
-//! A seccomp filter of the program: whether it allows the system calls that sampling and pauses make.
+//! A seccomp filter of the program: whether it allows the system calls that sampling and pauses make, and those with which the runtime is put into a program.
 //!
-//! A filter is a program in classic BPF that the kernel runs before every system call. Here it is run on the calls of this
-//! library, with those arguments that are the same every time. Where the answer depends on an argument that is not, or on the
+//! A filter is a program in classic BPF that the kernel runs before every system call. Here it is run on the calls of the
+//! runtime, with those arguments that are the same every time. Where the answer depends on an argument that is not, or on the
 //! address of the instruction, the filter counts as one that does not allow the call.
 //!
 //! A pure function: makes no system call, reads nothing but the filter.
@@ -10,11 +10,13 @@
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Instruction {
+    /// What it does (`BPF_LD`, `BPF_JMP`, …).
     pub code: u16,
     /// How many instructions a jump skips whose condition holds.
     pub then: u8,
     /// The same of one whose condition does not.
     pub otherwise: u8,
+    /// Its operand.
     pub constant: u32,
 }
 
@@ -34,7 +36,7 @@ const ACTION: u32 = 0xffff_0000;
 /// A value that may not be known.
 type Value = Option<u32>;
 
-/// A system call that this library makes: its number and its first three arguments, as far as they are always the same.
+/// A system call that the runtime makes: its number and its first three arguments, as far as they are always the same.
 struct Call(u32, [Option<u64>; 3]);
 
 const fn any(number: u32) -> Call {
@@ -52,7 +54,7 @@ const fn second(number: u32, argument: u64) -> Call {
 /// How signal handlers return. A filter that lets it fail makes the thread go on behind its handler, wherever that is.
 const SIGRETURN: u32 = 15;
 
-/// What [`sys`](crate::sys) asks of the kernel while threads are sampled and pause, and when they begin and end.
+/// What the runtime (`sys.rs`) asks of the kernel while threads are sampled and pause, and when they begin and end.
 const CALLS: [Call; 46] = [
     any(0),                  // read
     any(2),                  // open
@@ -102,12 +104,36 @@ const CALLS: [Call; 46] = [
     any(310),                // process_vm_readv
 ];
 
-/// Whether all system calls of this library either pass the filter or fail with an error, with which it goes on.
+/// What is asked of the kernel when a program that runs is attached to, and let go: none of these may fail.
+const ATTACHING: [Call; 10] = [
+    any(3),   // close
+    any(9),   // mmap
+    any(10),  // mprotect
+    any(11),  // munmap
+    any(13),  // rt_sigaction
+    any(25),  // mremap
+    any(28),  // madvise
+    any(34),  // pause
+    any(47),  // recvmsg
+    any(319), // memfd_create
+];
+/// `socketpair`, by which a process gets the memory of another one's session.
+const JOINING: Call = first(53, 1);
+
+/// Whether all system calls of the runtime either pass the filter or fail with an error, with which it goes on.
+#[must_use]
 pub fn lets_us(filter: &[Instruction]) -> bool {
     CALLS.iter().all(|call| {
         let action = run(filter, call).map(|value| value & ACTION);
         matches!(action, Some(ALLOW | LOG)) || action == Some(ERRNO) && call.0 != SIGRETURN
     })
+}
+
+/// Whether a program under this filter can be attached to, and profiled.
+#[must_use]
+pub fn lets_us_attach(filter: &[Instruction]) -> bool {
+    let passes = |call: &Call| matches!(run(filter, call).map(|value| value & ACTION), Some(ALLOW | LOG));
+    lets_us(filter) && ATTACHING.iter().chain([&JOINING]).all(passes)
 }
 
 /// What the filter returns for a call; `None` if that cannot be known, or if the kernel would refuse the filter. Ends, for all
@@ -228,6 +254,22 @@ mod tests {
         }
         // ptrace, bpf
         assert!(lets_us(&list(&[101, 321], KILL, ALLOW)));
+    }
+
+    #[test]
+    fn attaching_takes_calls_that_may_not_fail() {
+        let most = |missing: u32, action| {
+            let all = CALLS.iter().chain(&ATTACHING).chain([&JOINING]).map(|call| call.0);
+            let numbers: Vec<u32> = all.filter(|number| *number != missing).collect();
+            list(&numbers, ALLOW, action)
+        };
+        assert!(lets_us_attach(&most(0x7fff, KILL)));
+        for call in ATTACHING.iter().chain([&JOINING]) {
+            assert!(!lets_us_attach(&most(call.0, ERRNO | 1)), "{} fails", call.0);
+        }
+        // As containers have it: no perf events.
+        let container = list(&[298], ERRNO | 1, ALLOW);
+        assert!(lets_us_attach(&container));
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Conditions: what can be typed after `--fail-if`.
+//! Conditions: what can be typed after `--fail-if` about gains and about what code is worth. Only understands them.
 
-use profile::relation::{Relation, number, percent};
+use crate::relation::{Relation, number, percent};
 use std::str::FromStr;
 
 /// The right syntax, for error messages.
