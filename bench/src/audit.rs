@@ -51,12 +51,13 @@ pub struct Options {
 
 /// A way of breaking the engine.
 #[derive(Debug)]
-struct Fault {
-    name: &'static str,
+pub struct Fault {
+    /// What tables call it.
+    pub name: &'static str,
     /// Options of `whatif run`.
-    options: &'static [&'static str],
+    pub options: &'static [&'static str],
     /// The targets that need what is broken.
-    targets: &'static [&'static str],
+    pub targets: &'static [&'static str],
 }
 
 const fn left_out(
@@ -67,7 +68,8 @@ const fn left_out(
     Fault { name, options, targets }
 }
 
-const FAULTS: &[Fault] = &[
+/// All ways of breaking it.
+pub const FAULTS: &[Fault] = &[
     Fault {
         name: "spins",
         options: &["--fault", "spins"],

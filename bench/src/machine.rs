@@ -101,6 +101,18 @@ impl Machine {
         after.others_since(before)
     }
 
+    /// The share of all CPUs that others may use during a measurement.
+    pub fn busy(&self) -> f64 {
+        self.busy
+    }
+
+    /// Does something, and returns the share of all CPUs that others used meanwhile.
+    pub fn share_of_others(&self, act: impl FnOnce() -> Result<()>) -> Result<f64> {
+        let before = Ticks::now()?;
+        act()?;
+        Ok(self.note(&before, &Ticks::now()?))
+    }
+
     /// Measures until others left the machine alone meanwhile.
     pub fn quietly<T>(&self, mut measure: impl FnMut() -> Result<T>) -> Result<T> {
         let mut others = 0.0;

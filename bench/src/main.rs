@@ -4,6 +4,7 @@
 //! $ cargo run --release -p bench -- truth --quick
 //! ```
 //!
+//! * `accept` judges all that is measured, by sampling plans.
 //! * `truth` compares predictions, ours and those of a peer, with what really happens when a function's
 //!   work is shrunk.
 //! * `padding` compares predictions with the truth on real programs, in which one function after the other is padded.
@@ -47,6 +48,7 @@
 
 #![forbid(unsafe_code)]
 
+mod accept;
 mod answer;
 mod attach;
 mod audit;
@@ -126,6 +128,8 @@ struct Shared {
 
 #[derive(Debug, Subcommand)]
 enum What {
+    /// All that is measured, judged by sampling plans: what `.ci/run` ends with
+    Accept(accept::Options),
     /// Predictions against what really happens when a function's work is shrunk
     Truth(truth::Options),
     /// Predictions against the truth on real programs, with functions that are padded
@@ -193,6 +197,7 @@ fn main() -> Result<()> {
     let machine = Machine::new(shared.busy);
     let whatif = || Whatif::find(shared.whatif.as_deref());
     match what {
+        What::Accept(options) => accept::run(&options, shared.seed, &machine, &whatif()?),
         What::Truth(options) => truth::run(&options, &machine, whatif),
         What::Padding(options) => padding::run(&options, &machine, whatif),
         What::Mosaic(options) => mosaic::run(&options, &machine, whatif),

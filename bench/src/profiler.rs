@@ -108,6 +108,12 @@ impl Whatif {
         Self { options: options.to_vec(), ..self }
     }
 
+    /// The same command with these options of `whatif run`, and a folder of its own.
+    pub fn clone_with(&self, options: &[&str]) -> Result<Self> {
+        let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
+        Ok(Self::find(Some(&self.path))?.with_options(&options))
+    }
+
     /// `command_line` under the profiler.
     pub fn run<I: AsRef<OsStr>>(&self, mode: Mode, command_line: &[I]) -> Command {
         self.run_with(&[], mode, command_line)

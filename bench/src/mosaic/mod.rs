@@ -6,7 +6,7 @@
 //!
 //! Seeds are new in every run, so nothing can be tuned to them. They are printed, and `--first` or `--seed-list` repeats them.
 
-mod piece;
+pub mod piece;
 mod tally;
 mod worst;
 

@@ -1,0 +1,18 @@
+//! The checks of `bench accept`, by what they are about. What a check is, and when something belongs here: `CONTRIBUTING.md`.
+
+pub mod accuracy;
+mod answers;
+mod attach;
+mod continuous;
+mod points;
+mod signals;
+mod trees;
+
+use crate::accept::check::Check;
+
+/// All of them.
+pub fn all() -> Vec<Check> {
+    let groups =
+        [answers::CHECKS, attach::CHECKS, continuous::CHECKS, points::CHECKS, signals::CHECKS, trees::CHECKS];
+    groups.iter().flat_map(|group| group.iter().cloned()).chain(accuracy::checks()).collect()
+}

@@ -1,0 +1,6 @@
+//! Progress points: visits counted, places chosen.
+
+use crate::accept::check::Check;
+
+/// The checks.
+pub const CHECKS: &[Check] = &[];

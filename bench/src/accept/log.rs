@@ -1,0 +1,106 @@
+//! The log: a line of JSON for each check, with the machine that it was measured on.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::Path;
+use std::thread::available_parallelism;
+use std::time::SystemTime;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use super::Judged;
+use super::check::{Check, Ended};
+use super::plan::{RunOutcome, Verdict};
+
+/// CPU flags that have made a difference: the size of a signal's frame.
+const NOTED_FLAGS: [&str; 3] = ["avx2", "avx512f", "amx_tile"];
+
+#[derive(Debug, Serialize)]
+struct Machine {
+    cpu: String,
+    cpus: usize,
+    flags: Vec<&'static str>,
+    kernel: String,
+    load: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Line<'a> {
+    /// Seconds since 1970.
+    time: u64,
+    machine: Machine,
+    check: &'a str,
+    seed: u64,
+    verdict: &'static str,
+    passed: u32,
+    failed: u32,
+    inconclusive: u32,
+    seconds: f64,
+    runs: Vec<Logged<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Logged<'a> {
+    outcome: &'static str,
+    #[serde(flatten)]
+    run: &'a Ended,
+}
+
+impl Machine {
+    fn here() -> Self {
+        let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let field = |name: &str| {
+            let line = cpu.lines().find(|line| line.starts_with(name))?;
+            Some(line.split_once(':')?.1.trim().to_owned())
+        };
+        let flags = field("flags").unwrap_or_default();
+        let has = |flag: &&str| flags.split(' ').any(|one| one == *flag);
+        let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        Self {
+            cpu: field("model name").unwrap_or_default(),
+            cpus: available_parallelism().map_or(1, usize::from),
+            flags: NOTED_FLAGS.into_iter().filter(has).collect(),
+            kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
+            load: load.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or_default(),
+        }
+    }
+}
+
+/// The machine in words.
+pub fn machine_sentence() -> String {
+    let Machine { cpu, cpus, flags, kernel, load } = Machine::here();
+    format!("{cpus} CPUs ({cpu}; {}), Linux {kernel}, load {load}", flags.join(" "))
+}
+
+/// Appends what became of a check.
+pub fn append(path: &Path, check: &Check, seed: u64, judged: &Judged) -> Result<()> {
+    let outcome = |ended: &Ended| match ended.outcome {
+        RunOutcome::Passed => "passed",
+        RunOutcome::Failed => "failed",
+        RunOutcome::Inconclusive => "inconclusive",
+    };
+    let line = Line {
+        time: SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs()),
+        machine: Machine::here(),
+        check: &check.name,
+        seed,
+        verdict: match judged.verdict {
+            Verdict::Accepted => "accepted",
+            Verdict::Rejected => "rejected",
+            Verdict::Inconclusive => "inconclusive",
+        },
+        passed: judged.tally.passed,
+        failed: judged.tally.failed,
+        inconclusive: judged.tally.inconclusive,
+        seconds: judged.seconds,
+        runs: judged.runs.iter().map(|ended| Logged { outcome: outcome(ended), run: ended }).collect(),
+    };
+    let text = serde_json::to_string(&line)? + "\n";
+    let mut file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+        .with_context(|| format!("opening {} (is its folder there?)", path.display()))?;
+    file.write_all(text.as_bytes()).with_context(|| format!("writing {}", path.display()))
+}
