@@ -8,6 +8,10 @@ default:
 build:
     cargo build --workspace --release --locked
 
+# Builds the command with its debug information, to profile it or to look at it in a debugger (target/self/release/whatif).
+profile-self:
+    WHATIF_KEEP_DEBUG=1 CARGO_PROFILE_RELEASE_DEBUG=1 cargo build --release --locked -p whatif --target-dir target/self
+
 # Runs all tests, or those of a crate: `just test -p whatif-profile`, `just test -p whatif --test all answer::`.
 test *arguments="--workspace":
     cargo test --release --locked {{arguments}}

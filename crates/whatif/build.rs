@@ -1,18 +1,19 @@
-//! What this command is built from, for `whatif --version`: the commit of the checkout or of the package, and the profile.
+//! What this command is built from, for `whatif --version`: the commit of the package or release, and the profile.
 //! And it is linked without its debug information, which is seven times as large as all the rest. Not by the profile, which
 //! programs that are profiled and the tests share: those need theirs.
-
-use std::path::Path;
-use std::process::Command;
 
 /// Set, the command keeps its symbols and debug information: to profile it, or to put them into a file apart (`packaging/make`).
 const KEEP: &str = "WHATIF_KEEP_DEBUG";
 
+/// The commit that a release is made from.
+const COMMIT: &str = "WHATIF_COMMIT";
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed={KEEP}");
+    println!("cargo::rerun-if-env-changed={COMMIT}");
     let profile = std::env::var("PROFILE").expect("cargo sets this");
-    let built_from = match commit_of_package().or_else(commit_of_checkout) {
+    let built_from = match commit_of_package().or_else(commit_of_release) {
         Some(commit) => format!("{}, {profile}", commit.get(..10).unwrap_or(&commit)),
         None => profile.clone(),
     };
@@ -29,20 +30,8 @@ fn commit_of_package() -> Option<String> {
     rest.split('"').nth(1).map(str::to_owned)
 }
 
-/// The commit that is checked out. Changes that are not committed yet are not told, because only a commit starts this again.
-fn commit_of_checkout() -> Option<String> {
-    // Not a repository that somebody has unpacked the sources in.
-    if !Path::new("../../.git").exists() {
-        return None;
-    }
-    let git = |arguments: &[&str]| {
-        let output = Command::new("git").args(arguments).output().ok()?;
-        let text = String::from_utf8(output.stdout).ok()?;
-        (output.status.success() && !text.trim().is_empty()).then(|| text.trim().to_owned())
-    };
-    // Every commit, checkout and reset adds a line to it. A file that is not there would start this again every time.
-    if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]).filter(|log| Path::new(log).exists()) {
-        println!("cargo::rerun-if-changed={log}");
-    }
-    git(&["rev-parse", "HEAD"])
+/// As `packaging/make` says. In a checkout there is none: it would have to be looked up after every commit, and the command and its tests
+/// be compiled again.
+fn commit_of_release() -> Option<String> {
+    std::env::var(COMMIT).ok().filter(|commit| !commit.is_empty())
 }
