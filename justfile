@@ -29,13 +29,13 @@ docs:
 ci:
     .ci/run
 
-# Compares predictions with the truth on a few targets (two minutes of measuring).
-truth-quick: build
-    target/release/bench truth --quick --minutes 2 --busy 0.5 --assert 20 --whatif target/release/whatif
+# Judges what is measured: all checks, or those whose names contain a part: `just accept --only truth::mutex`.
+accept *arguments="": build
+    target/release/bench accept --whatif target/release/whatif {{arguments}}
 
-# Does so on six random programs, new ones each time.
-mosaic-quick: build
-    target/release/bench mosaic --quick --busy 0.5 --assert 20 --whatif target/release/whatif
+# Runs the suite so many times under load, on one CPU, as a user without rights, and without BPF.
+stress rounds="3" *surroundings="":
+    .ci/stress {{rounds}} {{surroundings}}
 
 # Writes the expected reports and exports anew; `git diff` shows what became of them.
 golden:
