@@ -6,6 +6,8 @@
      faults log FOLDER FILE -- PROGRAM...          what it does to the files in FOLDER, in order, with the bytes
      faults off FOLDER                             no program at all: the ext4 that FOLDER is the root of does as if the power failed
 
+   CALL@PART instead of CALL means only those calls whose file has PART in its path, and +NTH instead of NTH only those that are made
+   after it has started another program.
    All threads of the program count, and the processes that it starts until they execute another program: those are left alone. So
    is the dynamic loader, whose failures are not the program's.
    Ends as the program ends. Only files are cut: what is read from or written to anything else comes in messages, which the kernel
@@ -74,6 +76,10 @@ static long wanted, answer, nth, made;
 static long counts[MOST_CALLS];
 static FILE *out;
 static const char *folder;
+/* What the path of the file has, if that matters. */
+static const char *part;
+/* Only calls after another program was executed, and whether one was. */
+static int is_after_start, is_another_started;
 /* Nothing more is to be done: the program runs on as fast as it can. */
 static int is_done;
 static pid_t root;
@@ -333,6 +339,15 @@ static int wakes(const struct user_regs_struct *registers) {
     return registers->orig_rax == SYS_futex && what_for != FUTEX_WAIT && what_for != FUTEX_WAIT_BITSET;
 }
 
+/* Whether a call is one of those that are counted until the NTH. */
+static int is_counted(struct traced *thread) {
+    char path[PATH_MAX];
+    if (is_after_start && !is_another_started) return 0;
+    if (!part) return 1;
+    int of_file = thread->number == SYS_mmap ? 4 : 0;
+    return descriptor_path(thread->id, (int)thread->arguments[of_file], path) && strstr(path, part);
+}
+
 static void enter(struct traced *thread) {
     struct user_regs_struct registers;
     if (ptrace(PTRACE_GETREGS, thread->id, 0, &registers)) return;
@@ -343,7 +358,7 @@ static void enter(struct traced *thread) {
     thread->number = number;
     if (what != LOG && ((registers.rip >= loader_begin && registers.rip < loader_end) || wakes(&registers))) return;
     if (what == COUNT && number >= 0 && number < MOST_CALLS) counts[number]++;
-    if ((what != FAIL && what != CUT) || number != wanted) return;
+    if ((what != FAIL && what != CUT) || number != wanted || !is_counted(thread)) return;
     if (what == FAIL) {
         if (++made != nth) return;
         say_what_was_done(thread);
@@ -402,6 +417,7 @@ static int follow(void) {
             go_on(id, 0);
         } else if (event == PTRACE_EVENT_EXEC && id != root) {
             thread->id = 0;
+            is_another_started = 1;
             ptrace(PTRACE_DETACH, id, 0, 0);
         } else if (event == PTRACE_EVENT_EXEC) {
             /* The call ends yet. */
@@ -458,9 +474,17 @@ int main(int argc, char **argv) {
         return 125;
     }
     what = *kind == 'c' ? (kind[1] == 'o' ? COUNT : CUT) : *kind == 'f' ? FAIL : LOG;
-    if (what == FAIL || what == CUT) wanted = FIND(CALLS, argv[at++]);
+    if (what == FAIL || what == CUT) {
+        char *file = strchr(argv[at], '@');
+        if (file) *file++ = 0;
+        part = file;
+        wanted = FIND(CALLS, argv[at++]);
+    }
     if (what == FAIL) answer = FIND(ERRORS, argv[at++]);
-    if (what == FAIL || what == CUT) nth = atol(argv[at++]);
+    if (what == FAIL || what == CUT) {
+        is_after_start = *argv[at] == '+';
+        nth = atol(argv[at++]);
+    }
     if (what == LOG) folder = argv[at++];
     out = fopen(argv[at++], "we");
     if (!out) die(argv[at - 1]);

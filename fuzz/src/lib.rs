@@ -26,7 +26,6 @@ mod perf_data;
 mod text;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// Reads bytes of one kind.
 pub struct Reader {
@@ -34,14 +33,13 @@ pub struct Reader {
     pub name: &'static str,
     /// The folder of its inputs in `fuzz/corpus`; several readers may share one.
     pub corpus: &'static str,
-    /// Reads an input. It may refuse it, but not panic, nor take more than [`MOST_BYTES`] and [`MOST_TIME`].
+    /// Reads an input. It may refuse it, but not panic, nor take more than [`MOST_BYTES`], nor longer than
+    /// `fuzz/run` allows.
     pub read: fn(&[u8]),
 }
 
 /// Memory that an input may take more than none, in bytes.
 pub const MOST_BYTES: usize = 64 << 20;
-/// CPU time that an input may take.
-pub const MOST_TIME: Duration = Duration::from_secs(2);
 
 /// All of them.
 pub const READERS: &[Reader] = &[

@@ -14,11 +14,13 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::missing_panics_doc, reason = "tests fail by panics")]
 
+mod collected;
 mod compile;
 mod ended;
 mod place;
 mod said;
 
+pub use collected::{answer, between, interpreters, link, says_there_is_nothing, stacks};
 pub use compile::{
     compiled, compiles, go_program, go_program_as, have, other_go_programs, program, program_as, program_by,
     static_program, target, target_as, target_by, without_preloading,

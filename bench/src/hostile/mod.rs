@@ -2,7 +2,7 @@
 //! about their files, which are made to be expensive.
 
 #[path = "../../../crates/symbols/tests/hostile/files.rs"]
-mod files;
+pub(crate) mod files;
 mod peak;
 mod readers;
 

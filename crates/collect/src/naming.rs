@@ -591,7 +591,9 @@ mod tests {
     fn a_deleted_program_is_read_while_it_runs() {
         let (folder, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let program = place.path().join("deleted");
-        fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+        // By another process: one that another test starts meanwhile would have the file open for writing, and nothing could execute it.
+        let ours = std::env::current_exe().unwrap();
+        assert!(Command::new("cp").args([&ours, &program]).status().unwrap().success());
         let image = image_of(&program);
         let mut child = another(&program);
         let before = mapping_of(child.id(), &program);

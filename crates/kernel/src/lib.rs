@@ -64,6 +64,8 @@ pub mod stream;
 pub mod switching;
 pub mod tracee;
 pub mod trial;
+#[cfg(test)]
+mod until;
 pub mod untrusted;
 pub mod usage;
 pub mod visits;

@@ -58,8 +58,7 @@ mod tests {
         let Some(cost) = cost_of_a_switch(1000, || ()) else {
             return eprintln!("skipped: no CPU can be chosen here");
         };
-        println!("{cost:?}");
-        assert!((50..10_000_000).contains(&cost.0), "{cost:?}");
+        assert_ne!(cost, Nanos::ZERO);
         assert_eq!(sched_getaffinity(None).unwrap(), before);
     }
 }

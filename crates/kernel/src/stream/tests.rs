@@ -3,14 +3,19 @@ use crate::clock::thread_cpu_time;
 use crate::maps::FileId;
 use crate::python_frames::{FramesEnd, Interpreter, MOST_FRAMES};
 use crate::stack_copies::StackCopies;
-use std::time::{Duration, Instant};
+use crate::until::until;
+use std::time::Duration;
 use wire::Nanos;
 
 const SETUP: Setup = Setup { stacks: true, copies: false, kernel: true, ring_bytes: 1 << 18 };
 
 fn opened(scope: &Scope) -> Option<Vec<Cpu>> {
+    opened_with(scope, SETUP)
+}
+
+fn opened_with(scope: &Scope, setup: Setup) -> Option<Vec<Cpu>> {
     let open = |number| {
-        let mut cpu = Cpu::open(number, scope, SETUP)?;
+        let mut cpu = Cpu::open(number, scope, setup)?;
         cpu.add(Source::named("cpu-clock").unwrap(), 1_000_000, scope)?;
         io::Result::Ok(cpu)
     };
@@ -36,7 +41,7 @@ fn drain(cpus: &mut [Cpu], pid: u32) -> (usize, Vec<String>) {
         let ids: Vec<u64> = cpu.ids(0).collect();
         let ring = cpu.ring();
         ring.refresh();
-        let mut last = Nanos::ZERO;
+        let now = crate::clock::monotonic();
         while let Some(record) = ring.record() {
             match record {
                 Record::Sample(sample) => {
@@ -50,10 +55,7 @@ fn drain(cpus: &mut [Cpu], pid: u32) -> (usize, Vec<String>) {
                 }
                 record => others.push(format!("{record:?}")),
             }
-            let time = ring.time().unwrap();
-            // A millisecond: an interrupt within a record.
-            assert!(time + Nanos(1_000_000) >= last, "{time:?} after {last:?}");
-            last = time;
+            assert!(ring.time().unwrap() <= now);
             ring.next();
         }
         ring.release();
@@ -61,29 +63,29 @@ fn drain(cpus: &mut [Cpu], pid: u32) -> (usize, Vec<String>) {
     (samples, others)
 }
 
-/// Lets `work` run until there are more than 50 samples of this process, however long that takes.
-fn drain_until_sampled(cpus: &mut [Cpu], work: impl Fn()) -> Vec<String> {
-    let (begin, mut samples, mut others) = (Instant::now(), 0, Vec::new());
-    while samples <= 50 {
-        assert!(begin.elapsed() < Duration::from_secs(60), "{samples} samples of ourselves");
+/// Lets `work` run until there are more than 50 samples of this process, and all of the records that are not samples.
+#[track_caller]
+fn drain_until_seen(cpus: &mut [Cpu], work: impl Fn(), records: &[fn(&str) -> bool]) {
+    let (mut samples, mut others) = (0, Vec::new());
+    until(|| {
         work();
         let (more, then) = drain(cpus, std::process::id());
         samples += more;
         others.extend(then);
-    }
-    others
+        samples > 50 && records.iter().all(|is_wanted| others.iter().any(|other| is_wanted(other)))
+    });
 }
 
 #[test]
 fn a_machine_is_sampled_with_what_its_processes_do() {
     let Some(mut cpus) = opened(&Scope::Machine) else { return };
-    let mut child = std::process::Command::new("/bin/true").spawn().unwrap();
-    child.wait().unwrap();
-    let others = drain_until_sampled(&mut cpus, || burn(Duration::from_millis(50)));
-    let counted = count(&cpus);
-    assert!(counted >= 50_000_000, "{counted} ns");
-    assert!(others.iter().any(|other| other == "name true true"), "{others:?}");
-    assert!(others.iter().any(|other| other.starts_with("map /") && other.ends_with("/true")), "{others:?}");
+    let work = || {
+        std::process::Command::new("/bin/true").status().unwrap();
+        burn(Duration::from_millis(20));
+    };
+    let is_map: fn(&str) -> bool = |other| other.starts_with("map /") && other.ends_with("/true");
+    drain_until_seen(&mut cpus, work, &[|other| other == "name true true", is_map]);
+    assert!(count(&cpus) > 0);
     wait(&cpus, Duration::from_millis(1));
 }
 
@@ -91,37 +93,40 @@ fn a_machine_is_sampled_with_what_its_processes_do() {
 fn own_threads_are_sampled_with_what_they_start() {
     let scope = Scope::Threads(vec![own_thread()]);
     let Some(mut cpus) = opened(&scope) else { return };
-    let others = drain_until_sampled(&mut cpus, || {
-        std::thread::spawn(|| burn(Duration::from_millis(50))).join().unwrap();
-    });
-    assert!(others.iter().any(|other| other.starts_with("Fork")), "{others:?}");
+    let work = || std::thread::spawn(|| burn(Duration::from_millis(50))).join().unwrap();
+    drain_until_seen(&mut cpus, work, &[|other| other.starts_with("Fork")]);
 }
 
 #[test]
 fn a_ring_goes_round_and_round_and_says_what_it_lost() {
     let setup = Setup { ring_bytes: 1 << 13, ..SETUP };
-    let number = crate::cpu::numbers()[0];
-    let mut cpu = match Cpu::open(number, &Scope::Machine, setup) {
-        Ok(cpu) => cpu,
-        Err(error) => return eprintln!("skipped: CPUs cannot be sampled here: {error}"),
-    };
-    cpu.add(Source::named("cpu-clock").unwrap(), 200_000, &Scope::Machine).unwrap();
-    let mut seen = 0;
-    for _ in 0..20 {
+    let scope = Scope::Threads(vec![own_thread()]);
+    let Some(mut cpus) = opened_with(&scope, setup) else { return };
+    let (mut seen, mut bytes) = (0, 0);
+    until(|| {
         burn(Duration::from_millis(20));
-        let ring = cpu.ring();
-        ring.refresh();
-        while ring.record().is_some() {
-            seen += 1;
-            ring.next();
+        for cpu in &mut cpus {
+            let ring = cpu.ring();
+            ring.refresh();
+            while let Some(record) = ring.record() {
+                if let Record::Sample(sample) = record {
+                    seen += 1;
+                    bytes += 8 * sample.callchain.len();
+                }
+                ring.next();
+            }
+            ring.release();
         }
-        ring.release();
-    }
-    let reading = cpu.reading(0);
-    assert!(seen > 100, "{seen} records");
+        // Callers alone are more than all rings hold, several times over.
+        seen > 100 && bytes > 4 * setup.ring_bytes * cpus.len()
+    });
     // Forced: nothing is read.
-    burn(Duration::from_millis(400));
-    assert!(cpu.reading(0).lost > reading.lost, "{reading:?}");
+    let lost = |cpus: &[Cpu]| cpus.iter().map(|cpu| cpu.reading(0).lost).sum::<u64>();
+    let before = lost(&cpus);
+    until(|| {
+        burn(Duration::from_millis(20));
+        lost(&cpus) > before
+    });
 }
 
 #[test]
@@ -156,6 +161,7 @@ fn code_that_the_kernel_generates_comes_and_goes() {
 
 #[test]
 fn code_that_comes_and_goes_stops_no_reader_of_several() {
+    let began = crate::clock::monotonic();
     // Each of them hears of it, and each later one gets a longer record.
     let (Some(first), Some(second), Some(third)) =
         (opened(&Scope::Machine), opened(&Scope::Machine), opened(&Scope::Machine))
@@ -164,7 +170,12 @@ fn code_that_comes_and_goes_stops_no_reader_of_several() {
     };
     let mut all = [first, second, third];
     // Something was there before, so that what is behind an end is not just zeros.
-    burn(Duration::from_millis(300));
+    for cpus in &mut all {
+        until(|| {
+            burn(Duration::from_millis(20));
+            drain(cpus, std::process::id()).0 > 0
+        });
+    }
     let mut own = match opened(&Scope::Threads(vec![own_thread()])) {
         Some(own) => own,
         None => return,
@@ -173,9 +184,9 @@ fn code_that_comes_and_goes_stops_no_reader_of_several() {
         return eprintln!("skipped: programs cannot be loaded into the kernel here: {error}");
     }
     let mut heard = [0; 3];
-    let begin = Instant::now();
-    while heard.iter().any(|heard| *heard < 2) {
-        assert!(begin.elapsed() < Duration::from_secs(60), "{heard:?}");
+    until(|| {
+        // On a busy machine a ring may have been full when it came.
+        drop(StackCopies::start(&mut own));
         for (cpus, heard) in all.iter_mut().zip(&mut heard) {
             for cpu in cpus {
                 let ring = cpu.ring();
@@ -184,14 +195,14 @@ fn code_that_comes_and_goes_stops_no_reader_of_several() {
                 while let Some(record) = ring.record() {
                     *heard += usize::from(matches!(record, Record::KernelCode { .. }));
                     let time = ring.time().unwrap();
-                    assert!(time <= now, "{record:?} at {time:?} of {now:?}");
-                    assert!(time + Nanos(60_000_000_000) > now, "{record:?} at {time:?} of {now:?}");
+                    assert!(began <= time && time <= now, "{record:?} at {time:?} of {now:?}");
                     ring.next();
                 }
                 ring.release();
             }
         }
-    }
+        heard.iter().all(|heard| *heard >= 2)
+    });
 }
 
 #[test]
@@ -230,19 +241,27 @@ fn the_kernel_says_which_event_it_throttles() {
     assert_eq!(record::parse(Layout::default(), &words[..2], &bytes[..16]), Record::Other);
 }
 
-/// Burns with `MARK` on its stack.
+/// Burns with `MARK` on its stack, which is longer than a kilobyte.
 #[inline(never)]
 fn burn_marked(time: Duration) {
-    let mark = std::hint::black_box([MARK; 16]);
+    let mark = std::hint::black_box([MARK; 256]);
     burn(time);
     std::hint::black_box(&mark);
 }
 
 const MARK: u64 = 0x6d61_726b_6564_2121;
 
-/// The lengths of the stacks of `pid` that were copied, and in how many of them `MARK` is.
-fn copies(cpus: &mut [Cpu], pid: u32) -> (Vec<usize>, usize) {
-    let (mut lengths, mut marked) = (Vec::new(), 0);
+/// What was taken of a thread.
+#[derive(Default)]
+struct Copies {
+    samples: usize,
+    /// The lengths of the stacks that were copied.
+    lengths: Vec<usize>,
+    /// In how many of them `MARK` is.
+    marked: usize,
+}
+
+fn copies(cpus: &mut [Cpu], thread: u32, copies: &mut Copies) {
     for cpu in cpus {
         let ring = cpu.ring();
         ring.refresh();
@@ -250,47 +269,48 @@ fn copies(cpus: &mut [Cpu], pid: u32) -> (Vec<usize>, usize) {
         while let Some(record) = ring.record() {
             let stack = match record {
                 Record::Sample(sample) => {
-                    let before = before.take().map(|(_, stack)| stack);
+                    let before: Option<Vec<u8>> = before.take();
                     let stack = sample.stack.map(|UserStack { bytes, .. }| bytes.to_vec()).or(before);
-                    stack.filter(|_| sample.pid == pid)
+                    copies.samples += usize::from(sample.tid == thread);
+                    stack.filter(|_| sample.tid == thread)
                 }
                 Record::Stack { tid, stack, .. } => {
-                    before = Some((tid, stack.bytes.to_vec()));
+                    before = Some(stack.bytes.to_vec());
                     assert_ne!((tid, stack.instruction), (0, 0));
                     None
                 }
                 _ => None,
             };
             if let Some(stack) = stack {
-                lengths.push(stack.len());
+                copies.lengths.push(stack.len());
                 let words = stack.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word));
-                marked += usize::from(words.filter(|word| *word == MARK).count() >= 16);
+                copies.marked += usize::from(words.filter(|word| *word == MARK).count() >= 16);
             }
             ring.next();
         }
         ring.release();
     }
-    (lengths, marked)
+}
+
+/// What is taken of this thread, while it burns with `MARK` on its stack, until that is enough.
+#[track_caller]
+fn copies_until(cpus: &mut [Cpu], is_enough: impl Fn(&Copies) -> bool) -> Copies {
+    let mut taken = Copies::default();
+    until(|| {
+        burn_marked(Duration::from_millis(20));
+        copies(cpus, own_thread(), &mut taken);
+        is_enough(&taken)
+    });
+    taken
 }
 
 #[test]
 fn the_kernel_copies_stacks_with_samples() {
     let setup = Setup { copies: true, ..SETUP };
     let scope = Scope::Threads(vec![own_thread()]);
-    let open = |number| {
-        let mut cpu = Cpu::open(number, &scope, setup)?;
-        cpu.add(Source::named("cpu-clock").unwrap(), 1_000_000, &scope)?;
-        io::Result::Ok(cpu)
-    };
-    let mut cpus: Vec<Cpu> = match crate::cpu::numbers().into_iter().map(open).collect() {
-        Ok(cpus) => cpus,
-        Err(error) => return eprintln!("skipped: CPUs cannot be sampled here: {error}"),
-    };
-    burn_marked(Duration::from_millis(100));
-    let (lengths, marked) = copies(&mut cpus, std::process::id());
-    // Some are of the beginning or of the end.
-    assert!(marked > 10 && marked > lengths.len() * 9 / 10, "{marked} of {}", lengths.len());
-    assert!(lengths.iter().all(|length| *length <= USUALLY_COPIED as usize), "{lengths:?}");
+    let Some(mut cpus) = opened_with(&scope, setup) else { return };
+    let taken = copies_until(&mut cpus, |taken| taken.marked > 10);
+    assert!(taken.lengths.iter().all(|length| *length <= USUALLY_COPIED as usize), "{:?}", taken.lengths);
 }
 
 /// Copies of stacks are large: those of tests that run at the same time leave no room for one another.
@@ -309,14 +329,15 @@ fn as_much_of_a_stack_is_copied_as_is_wanted() {
         [(None, USUALLY_COPIED), (Some(1 << 10), 1 << 10), (Some(0), 0), (Some(u32::MAX), MOST_COPIED)]
     {
         copying.want(pid, wanted);
-        copies(&mut cpus, pid);
-        burn_marked(Duration::from_millis(100));
-        let (lengths, marked) = copies(&mut cpus, pid);
-        // Other tests burn as well, and the ring has room for eight of the largest.
-        assert_eq!(marked > 3, most > 0, "{wanted:?}: {marked} of {}", lengths.len());
+        // What was copied before that.
+        copies(&mut cpus, own_thread(), &mut Copies::default());
+        let taken = match most {
+            0 => copies_until(&mut cpus, |taken| taken.samples > 10),
+            _ => copies_until(&mut cpus, |taken| taken.marked > 3),
+        };
+        let lengths = taken.lengths;
         assert!(lengths.iter().all(|length| *length <= most as usize), "{wanted:?}: {lengths:?}");
         let longest = lengths.iter().max().copied().unwrap_or(0);
-        // The stacks of some threads are shorter than what is wanted.
         assert!(longest >= (most as usize).min(1 << 10), "{wanted:?}: {longest}");
     }
 }
@@ -367,13 +388,12 @@ fn descriptors(cpus: &[Cpu]) -> usize {
 
 /// The kernel lets a thread go a moment after others know that it has ended.
 fn close_until(cpus: &mut [Cpu], left: usize) -> usize {
-    let (mut closed, begin) = (0, Instant::now());
-    while descriptors(cpus) > left {
-        let open = descriptors(cpus);
-        assert!(begin.elapsed() < Duration::from_secs(60), "{open} descriptors are still open, not {left}");
+    let mut closed = 0;
+    until(|| {
         closed += cpus.iter_mut().map(|cpu| cpu.close_ended().len()).sum::<usize>();
         std::thread::yield_now();
-    }
+        descriptors(cpus) <= left
+    });
     closed
 }
 
@@ -395,7 +415,7 @@ fn descriptors_of_threads_that_ended_are_closed_and_what_they_counted_stays() {
     second.end();
     assert_eq!(close_until(&mut cpus, 0), all);
     let after = count(&cpus);
-    assert!(after >= before + 40_000_000 && before >= 80_000_000, "{before} and {after} ns");
+    assert!(after > before && before > 0, "{before} and {after} ns");
 }
 
 /// Runs this test again in a process that may have this many descriptors; nothing in that process itself.
@@ -472,23 +492,28 @@ impl Forged {
     }
 }
 
-/// What was read of this thread's frames while it ran.
-fn read_frames(cpus: &mut [Cpu], thread: u32) -> Vec<(u64, FramesEnd, Vec<u64>)> {
-    let mut all = Vec::new();
+/// What was read of a thread's frames: the first one, why there are no more, and the code of each.
+type ReadFrames = Vec<(u64, FramesEnd, Vec<u64>)>;
+
+/// What was read of this thread's frames while it ran, and in how many samples of it.
+fn read_frames(cpus: &mut [Cpu], thread: u32) -> (ReadFrames, usize) {
+    let (mut all, mut samples) = (Vec::new(), 0);
     for cpu in cpus {
         let ring = cpu.ring();
         ring.refresh();
         while let Some(record) = ring.record() {
-            if let Record::Interpreter { tid, frames, .. } = record
-                && tid == thread
-            {
-                all.push((frames.first, frames.end, frames.iter().map(|frame| frame.code).collect()));
+            match record {
+                Record::Interpreter { tid, frames, .. } if tid == thread => {
+                    all.push((frames.first, frames.end, frames.iter().map(|frame| frame.code).collect()));
+                }
+                Record::Sample(sample) => samples += usize::from(sample.tid == thread),
+                _ => {}
             }
             ring.next();
         }
         ring.release();
     }
-    all
+    (all, samples)
 }
 
 #[test]
@@ -501,46 +526,56 @@ fn frames_of_interpreters_are_read_as_far_as_they_go() {
     };
     let (pid, thread) = (std::process::id(), own_thread());
     copying.want(pid, Some(64));
-    let mut seen = |interpreter: Option<Interpreter>| {
+    // A few that were read, or samples enough in which nothing was.
+    let mut seen = |interpreter: Option<Interpreter>, is_read: bool| {
         copying.follow(pid, interpreter.as_ref());
         read_frames(&mut cpus, thread);
-        burn(Duration::from_millis(100));
-        read_frames(&mut cpus, thread)
+        let (mut all, mut samples) = (Vec::new(), 0);
+        until(|| {
+            burn(Duration::from_millis(20));
+            let (read, more) = read_frames(&mut cpus, thread);
+            all.extend(read);
+            samples += more;
+            all.len() > 3 || !is_read && samples > 20
+        });
+        all
     };
     let codes = |count: usize| (0..count as u64).map(|nth| 0xc0de_0000 + nth).collect::<Vec<_>>();
-    let all = |seen: Vec<(u64, FramesEnd, Vec<u64>)>, end, expected: &[u64]| {
-        // The copies that other tests make take room in the rings as well.
-        assert!(seen.len() > 3, "{}", seen.len());
+    let all = |seen: ReadFrames, end, expected: &[u64]| {
         for (_, ended, codes) in seen {
             assert_eq!((ended, &codes[..]), (end, expected));
         }
     };
     let three = Forged::new(thread, 3, false);
-    all(seen(Some(three.interpreter())), FramesEnd::Outermost, &codes(3));
+    all(seen(Some(three.interpreter()), true), FramesEnd::Outermost, &codes(3));
     // By a structure that has the address of the frame: the word with the thread's number is one as good as any.
     let by = Interpreter { indirect: Some(40), frame: 24, ..three.interpreter() };
     let mut forged = Forged::new(thread, 3, false);
     forged.head[6] = forged.head.as_ptr() as u64;
-    let found = seen(Some(Interpreter { head: forged.head.as_ptr() as u64, ..by }));
+    let found = seen(Some(Interpreter { head: forged.head.as_ptr() as u64, ..by }), true);
     assert!(found.iter().all(|(first, ..)| *first == forged.head.as_ptr() as u64));
     all(found, FramesEnd::Outermost, &codes(3));
     // Neither frames nor threads that go round in circles are followed for ever.
     let ring = Forged::new(thread, 3, true);
     let round: Vec<u64> = codes(3).into_iter().cycle().take(MOST_FRAMES).collect();
-    all(seen(Some(ring.interpreter())), FramesEnd::Deep, &round);
+    all(seen(Some(ring.interpreter()), true), FramesEnd::Deep, &round);
     let mut other = Forged::new(thread + 1, 3, false);
     other.head[3] = other.head[2];
-    all(seen(Some(other.interpreter())), FramesEnd::NoThread, &[]);
-    all(seen(Some(Interpreter { head: 8, ..three.interpreter() })), FramesEnd::NoThread, &[]);
+    all(seen(Some(other.interpreter()), true), FramesEnd::NoThread, &[]);
+    all(seen(Some(Interpreter { head: 8, ..three.interpreter() }), true), FramesEnd::NoThread, &[]);
     // Where there is no memory; in the kernel's; distances that lead out of a frame.
     let mut torn = Forged::new(thread, 3, false);
     for nowhere in [8, 0xffff_8880_0000_1000, u64::MAX - 3] {
         torn.frames[1][1] = nowhere;
-        all(seen(Some(torn.interpreter())), FramesEnd::Unreadable, &codes(2));
+        all(seen(Some(torn.interpreter()), true), FramesEnd::Unreadable, &codes(2));
     }
-    all(seen(Some(Interpreter { previous: 1 << 20, ..three.interpreter() })), FramesEnd::Unreadable, &[]);
+    all(
+        seen(Some(Interpreter { previous: 1 << 20, ..three.interpreter() }), true),
+        FramesEnd::Unreadable,
+        &[],
+    );
     // In another namespace threads have other numbers.
     let elsewhere = Interpreter { namespace: (0, 0), ..three.interpreter() };
-    assert_eq!(seen(Some(elsewhere)), []);
-    assert_eq!(seen(None), []);
+    assert_eq!(seen(Some(elsewhere), false), []);
+    assert_eq!(seen(None, false), []);
 }

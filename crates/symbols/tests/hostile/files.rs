@@ -1,5 +1,9 @@
 //! The files: each is a program for x86-64 with a function `work`, and sections that are expensive to read. `bench -- hostile` makes
-//! them, too.
+//! them, and so does the check of `bench accept` that measures what they cost.
+
+use std::path::Path;
+
+use symbols::{FileOffset, Image, Scope, ScopeOptions, Svma};
 
 /// Where all files have their code: the page at 0x1000 of the file.
 pub const CODE: u64 = 0x40_1000;
@@ -21,6 +25,19 @@ pub const FILES: [(&str, Maker); 11] = [
     ("rows", rows),
     ("names", names),
 ];
+
+/// Asks all that can be asked about a file that is made like these: the name of the function at [`CODE`], and what is said to be damaged.
+pub fn ask(path: &Path) -> (Option<String>, Option<String>) {
+    let Ok(image) = Image::open(path) else { return (None, None) };
+    let scope = Scope::new(ScopeOptions::default()).unwrap();
+    image.frames(Svma(CODE + 5), &scope);
+    image.container(Svma(CODE + 5));
+    image.segments(Svma(CODE)..Svma(CODE + 64), &scope);
+    image.stated(FileOffset(0x1000));
+    image.unwind_rules();
+    image.has_line_info_in(&scope);
+    (image.symbol(Svma(CODE + 5)).map(|name| name.full().to_owned()), image.damage())
+}
 
 /// The bytes of one of [`FILES`].
 pub fn file(name: &str) -> Option<Vec<u8>> {

@@ -18,7 +18,7 @@ static void *pause_a_lot(void *name)
 {
     prctl(PR_SET_NAME, name);
     for (;;) {
-        for (int i = 0; i < 100000; i++)
+        for (int i = 0; i < 1000000; i++)
             sink++;
         sleep(1);
     }

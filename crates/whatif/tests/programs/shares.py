@@ -1,6 +1,6 @@
 """Three functions that take known shares of the time: through sorted(), which is C, through a generator, and through Python only.
 
-At the end it says how much CPU time each took, in a thread and in the main thread. Usage: shares.py SECONDS"""
+At the end it says how much CPU time each took, in a thread and in the main thread. Usage: shares.py SECONDS [ROUNDS]"""
 
 import sys
 import threading
@@ -48,13 +48,14 @@ def serve(seconds, took):
         work.once(took)
 
 
-def main(seconds):
+def main(seconds, rounds):
     both = [0.0] * 3, [0.0] * 3
-    thread = threading.Thread(target=serve, args=(seconds, both[0]))
-    thread.start()
-    thread.join()
-    serve(seconds, both[1])
+    for nth in range(1, rounds + 1):
+        thread = threading.Thread(target=serve, args=(seconds * nth, both[0]))
+        thread.start()
+        thread.join()
+        serve(seconds * nth, both[1])
     print(*[sum(of) for of in zip(*both)])
 
 
-main(float(sys.argv[1]))
+main(float(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1)
