@@ -71,7 +71,7 @@ static void in_handler(void)
     signal(SIGALRM, ends_in_handler);
     many_threads();
     alarm(1);
-    meanwhile(20);
+    meanwhile(HANG_SECONDS);
 }
 
 int main(int argc, char **argv)

@@ -17,7 +17,7 @@ pub fn own_sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("programs")
 }
 
-/// Those of the tests of the command.
+/// Where `common.h` is.
 fn sources_of_tests() -> PathBuf {
     workspace().join("crates/whatif/tests/programs")
 }
@@ -29,7 +29,6 @@ pub fn all(folder: &Path) -> io::Result<()> {
         .iter()
         .filter_map(|corner| match corner.program {
             Program::Own(name) => Some(own_sources().join(name)),
-            Program::OfTests(name) => Some(sources_of_tests().join(name)),
             Program::Script(_) => None,
         })
         .map(|path| path.with_extension("c"))

@@ -2,8 +2,8 @@
 //! must see what it sees alone, whatever takes its samples.
 //!
 //! [`CORNERS`] is the table of them; [`Runner`] runs one of them alone and under a [`Sampler`] with delays, and compares how it ends and what
-//! it prints. The tests of the command run the whole table (`cargo test --release -p whatif --test all corners::`), and `bench -- corners`
-//! prints it.
+//! it prints. The tests of the command run each corner under one sampler (`cargo test --release -p whatif --test all corners::`),
+//! `bench -- corners` runs all of them under all samplers, and `bench -- accept` runs the real programs.
 //!
 //! # Constraints
 //!

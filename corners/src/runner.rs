@@ -108,7 +108,7 @@ impl Runner {
         let words = profiler.into_iter().chain(words.iter().map(|word| word.as_ref()));
         let mut line = Vec::new();
         match corner.program {
-            Program::Own(name) | Program::OfTests(name) => {
+            Program::Own(name) => {
                 line.extend(words.map(ToOwned::to_owned));
                 line.push(self.folder.join(name).into_os_string());
                 line.extend(corner.arguments.iter().map(Into::into));

@@ -1,4 +1,4 @@
-//! The table of corners: one source for the tests of the command and for `bench -- corners`.
+//! The table of corners: one source for the tests of the command and for `bench`.
 
 use crate::sampler::Sampler;
 
@@ -24,8 +24,6 @@ pub struct Corner {
 pub enum Program {
     /// `programs/NAME.c` of this crate.
     Own(&'static str),
-    /// `tests/programs/NAME.c` of the command, which its tests run in other ways.
-    OfTests(&'static str),
     /// `programs/NAME`, a shell script that starts a real program with its arguments (the profiler, or nothing) in front.
     Script(&'static str),
 }
@@ -57,12 +55,24 @@ impl Corner {
         self.differs.filter(|differs| differs.by.contains(&sampler)).map(|differs| differs.why)
     }
 
+    /// The sampler of its test: its name chooses one of those by which it is not known to differ. There is none for what only
+    /// `bench -- corners` runs: what differs by every sampler, and real programs, whose outcome depends on the machine.
+    #[must_use]
+    pub fn sampler_of_test(&self) -> Option<Sampler> {
+        if matches!(self.program, Program::Script(_)) {
+            return None;
+        }
+        let is_same = |sampler: &Sampler| self.known(*sampler).is_none();
+        let samplers: Vec<Sampler> = Sampler::ALL.into_iter().filter(is_same).collect();
+        let number: usize = self.name.bytes().map(usize::from).sum();
+        samplers.get(number.checked_rem(samplers.len())?).copied()
+    }
+
     /// The group that it belongs to: that of its program.
     #[must_use]
     pub fn group(&self) -> &'static str {
         match self.program {
             Program::Own(name) => name,
-            Program::OfTests(_) => "tests",
             Program::Script(_) => "real",
         }
     }
@@ -81,11 +91,6 @@ const DELAYS: &[&str] = &["--region", "hot", "--speedup", "50,100"];
 
 const fn own(name: &'static str, program: &'static str, arguments: &'static [&'static str]) -> Corner {
     let program = Program::Own(program);
-    Corner { name, program, arguments, options: DELAYS, ends: Ends::Done, differs: None }
-}
-
-const fn of_tests(name: &'static str, program: &'static str, arguments: &'static [&'static str]) -> Corner {
-    let program = Program::OfTests(program);
     Corner { name, program, arguments, options: DELAYS, ends: Ends::Done, differs: None }
 }
 
@@ -192,22 +197,6 @@ pub const CORNERS: &[Corner] = &[
     own("SUBREAPER, PDEATHSIG", "kernel", &["orphans"]),
     own("PR_SET_MM", "kernel", &["arguments"]),
     own("clone3 without a library", "kernel", &["raw_threads"]),
-    of_tests("vfork", "threads", &["vforks"]),
-    of_tests("exec", "threads", &["execs"]),
-    of_tests("exec that fails", "threads", &["failed_execs"]),
-    of_tests("ucontext", "threads", &["coroutines"]),
-    of_tests("deep stacks", "threads", &["deep"]),
-    of_tests("errno", "errnos", &[]),
-    of_tests("no EINTR by samples", "interruptions", &[]),
-    of_tests("descriptors, environment", "surroundings", &[]),
-    of_tests("filter of what is needed", "sandboxed", &["kills_process", "later"]),
-    of_tests("thread before main", "constructor", &[]),
-    of_tests("atexit", "exits", &["19", "0.4"]).ends(Ends::With(19)),
-    of_tests("pthread_exit of main", "exits", &["main_first", "0.3"]).ends(Ends::With(0)),
-    of_tests("exit with detached threads", "exits", &["detached", "0.3"]).ends(Ends::With(6)),
-    of_tests("abort", "exits", &["signal6", "0.3"]).ends(Ends::By(6)),
-    of_tests("SIGSEGV", "exits", &["signal11", "0.3"]).ends(Ends::By(11)),
-    of_tests("SIGKILL", "exits", &["signal9", "0.3"]).ends(Ends::By(9)),
     real("Java", "java.sh"),
     real("OpenSSH's server", "sshd.sh"),
     real("Chromium", "chromium.sh"),

@@ -61,13 +61,12 @@ fn filters_that_are_refused() {
 }
 
 #[test]
-fn threads_are_sampled_under_filters_that_allow_it() {
+fn filters_that_allow_sampling_raise_no_warning() {
+    // That the threads are sampled is measured by `bench -- accept --only signals::`.
     let Some(sandboxed) = program("sandboxed.c") else { return };
     for arguments in [["harmless", "one"], ["fails", "one"]] {
         let sandbox = Sandbox::new();
-        sandbox.compare(&["--region", "sandboxed_work", "--speedup", "50"], &sandboxed, &arguments);
-        let samples = sandbox.samples("sandboxed_work");
-        assert!(samples > 50, "{arguments:?}: {samples} samples");
+        sandbox.compare(DELAYS, &sandboxed, &arguments);
         assert!(!warned(&sandbox).contains("have installed a seccomp filter"), "{arguments:?}");
     }
 }

@@ -45,8 +45,6 @@ fn finds(mistake: &str, by: &str, expected: &str) {
         let named = found(&profiled).iter().any(|summary| summary.contains(expected));
         assert_eq!(named, finds, "{profiled:#?}");
         assert!(finds || profiled.stdout.ends_with("done\n"), "{profiled:#?}");
-        // It has attached, and sampled.
-        assert!(by != "none" || sandbox.samples("hot") > 0, "{}", sandbox.windows());
     }
 }
 
@@ -77,7 +75,7 @@ fn targets_get_no_report() {
             let ended = crate::support::run(command);
             assert!(ended.stdout.starts_with("rate "), "{ended:#?}");
             assert_eq!(found(&ended), BTreeSet::new(), "{ended:#?}");
-            assert!(matches!(ended.code(), Some(0 | 95..=101)), "{ended:#?}");
+            assert!(ended.is_success(), "{ended:#?}");
         }
     }
 }

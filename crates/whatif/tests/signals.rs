@@ -1,4 +1,5 @@
-//! A program's own use of signals, under sampling and delays.
+//! A program's own use of signals, under sampling and delays. How often samples come meanwhile, and which thread handles signals to
+//! the process, is measured by `bench -- accept --only signals::`.
 
 use crate::support::{DELAYS, Sandbox, program};
 
@@ -89,13 +90,8 @@ fn our_signal_from_the_program_interrupts_its_sleep() {
 }
 
 #[test]
-fn blocking_everything_does_not_stop_the_samples() {
-    let Some(signals) = program("signals.c") else { return };
-    let sandbox = Sandbox::new();
-    sandbox.compare(&["--region", "shielded", "--speedup", "50"], &signals, &["shielded"]).assert_code(0);
-    // A second's work is some hundred samples; the CPUs may be shared with others.
-    let samples = sandbox.samples("shielded");
-    assert!(samples > 50, "{samples} samples");
+fn everything_can_be_blocked() {
+    unharmed(&["shielded"]);
 }
 
 #[test]

@@ -1,4 +1,7 @@
-/* What the test programs share: work, a thread that always works, and checks. */
+/*
+ * What the test programs share: work, a thread that always works, and checks. What a program prints on standard output does not depend on the
+ * machine. What it measures goes to standard error, as `NAME NUMBER`, for the checks of `bench accept`.
+ */
 #ifndef COMMON_H
 #define COMMON_H
 
@@ -90,6 +93,9 @@ static inline double now(void)
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
+
+/* A wait for an event that takes so many seconds hangs. No healthy run comes near. */
+#define HANG_SECONDS 90
 
 static inline void work_for(double seconds)
 {

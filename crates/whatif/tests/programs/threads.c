@@ -331,7 +331,7 @@ int main(int argc, char **argv)
     else if (strcmp(which, "forks"))
         return 2;
     /* Of a CPU, so that there are samples however busy the machine is. */
-    for (const double end = cpu_time() + (strcmp(which, "leave_children") ? 0.9 : 0); cpu_time() < end;)
+    for (const double end = cpu_time() + (strcmp(which, "leave_children") ? 0.4 : 0); cpu_time() < end;)
         other();
     stop_background();
     return done();

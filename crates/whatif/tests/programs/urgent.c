@@ -80,7 +80,7 @@ static int pauses(void)
 
 static int sleeps(void)
 {
-    const struct timespec time = {5, 0};
+    const struct timespec time = {HANG_SECONDS, 0};
     return nanosleep(&time, NULL);
 }
 
@@ -92,7 +92,7 @@ static int sleeps_shortly(void)
 
 static int polls(void)
 {
-    return poll(NULL, 0, 5000);
+    return poll(NULL, 0, 1000 * HANG_SECONDS);
 }
 
 static int polls_shortly(void)
@@ -213,7 +213,7 @@ int main(int count_of, char **arguments)
         pthread_create(&other, NULL, unblock_and_wait, (void *)&over);
         usleep(20000);
         handled = 0;
-        const double end = now() + 10;
+        const double end = now() + HANG_SECONDS;
         for (int sent = 0; sent < 10 && now() < end; sent++) {
             kill(getpid(), SIGURG);
             while (handled <= sent && now() < end)
