@@ -15,6 +15,7 @@
 #![expect(clippy::missing_panics_doc, reason = "tests fail by panics")]
 
 mod compile;
+mod copy;
 mod ended;
 mod place;
 mod said;
@@ -23,6 +24,7 @@ pub use compile::{
     compiled, compiles, go_program, go_program_as, have, other_go_programs, program, program_as, program_by,
     static_program, target, target_as, target_by, without_preloading,
 };
+pub use copy::{copy_to, write_script};
 pub use ended::{Ended, HANG, NO_ANSWER, run, run_with};
 pub use place::{scratch, use_whatif, whatif, workspace};
 pub use said::{remark, skip};
