@@ -18,6 +18,7 @@ mod compile;
 mod copy;
 mod ended;
 mod place;
+mod recorded;
 mod said;
 
 pub use compile::{
@@ -27,6 +28,7 @@ pub use compile::{
 pub use copy::{copy_to, write_script};
 pub use ended::{Ended, HANG, NO_ANSWER, run, run_with};
 pub use place::{scratch, use_whatif, whatif, workspace};
+pub use recorded::{ENOUGH, samples_of, visits_of};
 pub use said::{remark, skip};
 
 use std::ffi::OsStr;
@@ -144,9 +146,7 @@ impl Sandbox {
     /// Samples of a region in all sessions of the recording, whether experiments were about it or not.
     #[track_caller]
     pub fn samples(&self, region: &str) -> u64 {
-        let rows = profile::Recording::open(&self.recording()).unwrap().rows().unwrap();
-        let samples = rows.samples.iter().filter(|samples| rows.regions[&samples.region].name == region);
-        samples.map(|samples| samples.count).sum()
+        samples_of(&profile::Recording::open(&self.recording()).unwrap().rows().unwrap(), region)
     }
 
     /// Runs the program without the profiler and with it: the same end, the same output.
