@@ -16,8 +16,10 @@
 
 mod collected;
 mod compile;
+mod copy;
 mod ended;
 mod place;
+mod recorded;
 mod said;
 
 pub use collected::{answer, between, interpreters, link, says_there_is_nothing, stacks};
@@ -25,8 +27,10 @@ pub use compile::{
     compiled, compiles, go_program, go_program_as, have, other_go_programs, program, program_as, program_by,
     static_program, target, target_as, target_by, without_preloading,
 };
+pub use copy::{copy_to, write_script};
 pub use ended::{Ended, HANG, NO_ANSWER, run, run_with};
 pub use place::{scratch, use_whatif, whatif, workspace};
+pub use recorded::{ENOUGH, samples_of, visits_of};
 pub use said::{remark, skip};
 
 use std::ffi::OsStr;
@@ -144,9 +148,7 @@ impl Sandbox {
     /// Samples of a region in all sessions of the recording, whether experiments were about it or not.
     #[track_caller]
     pub fn samples(&self, region: &str) -> u64 {
-        let rows = profile::Recording::open(&self.recording()).unwrap().rows().unwrap();
-        let samples = rows.samples.iter().filter(|samples| rows.regions[&samples.region].name == region);
-        samples.map(|samples| samples.count).sum()
+        samples_of(&profile::Recording::open(&self.recording()).unwrap().rows().unwrap(), region)
     }
 
     /// Runs the program without the profiler and with it: the same end, the same output.

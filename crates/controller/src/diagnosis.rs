@@ -89,14 +89,16 @@ pub fn diagnose(
     if points.is_empty() && !options.end_to_end {
         return Some(Failure::NoProgressPoint { instead: options.of_interpreter() });
     }
+    let names: Vec<String> = points.into_iter().map(|point| point.name).collect();
+    of_experiments(outcome, &names, seconds)
+}
+
+/// What the experiments on a program lack that has these progress points.
+fn of_experiments(outcome: &Outcome, points: &[String], seconds: f64) -> Option<Failure> {
     if outcome.blocks == 0 {
         return Some(Failure::TooShort { seconds });
     }
-    if !outcome.visited {
-        let names: Vec<String> = points.into_iter().map(|point| point.name).collect();
-        return Some(Failure::PointNeverReached { points: failure::list(&names, 5) });
-    }
-    None
+    (!outcome.visited).then(|| Failure::PointNeverReached { points: failure::list(points, 5) })
 }
 
 /// Regions that the user has named, without a sample.
@@ -263,4 +265,30 @@ fn of_images(observer: &Observer) -> Vec<Warning> {
         .chain(goroutines)
         .chain(problems.map(|problem| Warning::ImageUnreadable { problem: problem.clone() }))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn experiments_lack_time_or_visits() {
+        let lack = |blocks, visited| {
+            let outcome = Outcome { blocks, visited, ..Outcome::default() };
+            of_experiments(&outcome, &["start-up".to_owned()], 0.1).map(|failure| {
+                let stored = profile::Warning::from(&failure);
+                (failure.status(), stored.code, stored.message, stored.advice)
+            })
+        };
+        assert_eq!(lack(1, true), None);
+        for visited in [false, true] {
+            let (status, code, message, advice) = lack(0, visited).unwrap();
+            assert_eq!((status, code.as_str()), (100, "too-short"));
+            assert!(message.contains("after 0.10 s, before an experiment was complete"), "{message}");
+            assert!(advice.contains("--end-to-end"), "{advice}");
+        }
+        let (status, code, message, advice) = lack(1, false).unwrap();
+        assert_eq!((status, code.as_str()), (99, "point-never-reached"));
+        assert!(message.contains("start-up") && advice.contains("profile a run that reaches"), "{message}");
+    }
 }

@@ -3,6 +3,10 @@
 
 use crate::images::NAMES_OF_MADE;
 use std::fmt::Write as _;
+use std::ops::RangeInclusive;
+
+/// The exit statuses of runs whose program was profiled and succeeded, and that have no answer.
+pub const NO_ANSWER: RangeInclusive<i32> = 94..=101;
 
 /// A run without an answer. Shown when the program has ended, and stored as a warning.
 #[derive(Debug, thiserror::Error)]
@@ -168,4 +172,25 @@ pub fn list(names: &[String], most: usize) -> String {
         let _ = write!(text, " and {} more", names.len() - most);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_without_an_answer_have_no_gap() {
+        let text = String::new;
+        let failures = [
+            Failure::NoSampler { perf: text() },
+            Failure::NoSamples { seconds: 1.0 },
+            Failure::NothingInScope { samples: 1, seen: text() },
+            Failure::RegionNeverRan { region: text(), hint: text() },
+            Failure::NoProgressPoint { instead: None },
+            Failure::PointNeverReached { points: text() },
+            Failure::TooShort { seconds: 1.0 },
+            Failure::Unbalanced { windows: 1 },
+        ];
+        assert_eq!(failures.map(|failure| failure.status()).to_vec(), NO_ANSWER.collect::<Vec<_>>());
+    }
 }

@@ -67,7 +67,7 @@ mod window;
 mod without_functions;
 
 pub use audience::Audience;
-pub use failure::list;
+pub use failure::{NO_ANSWER, list};
 pub use follow::{leads_on, outline};
 pub use launch::is_marked;
 pub use limits::{AskedLimits, Guard};

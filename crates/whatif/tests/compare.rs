@@ -1,6 +1,6 @@
 //! `whatif compare`: what it says about recordings whose truth is known, and when it fails.
 
-use crate::support::{Ended, Sandbox, run};
+use crate::support::{Ended, Sandbox, copy_to, run, samples_of};
 use crate::synthetic::{Truth, rows_of};
 use profile::*;
 use std::path::Path;
@@ -277,11 +277,13 @@ fn another_build_is_not_added() {
     };
     let sandbox = Sandbox::new();
     let here = sandbox.path("exits");
-    std::fs::copy(&exits, &here).unwrap();
-    sandbox.profile(&["--region", "hot"], &here, &["0", "1"]);
+    copy_to(&exits, &here);
+    let enough = sandbox.enough();
+    let command = sandbox.profiling(&["--region", "hot"], &here, &["0", "0", enough.to_str().unwrap()]);
+    sandbox.run_until(command, |rows| samples_of(rows, "hot") > 0).assert_success();
     std::fs::remove_file(&here).unwrap();
-    std::fs::copy(&rebuilt, &here).unwrap();
-    let ended = sandbox.profile(&["--region", "hot"], &here, &["0", "1"]).assert_code(90);
+    copy_to(&rebuilt, &here);
+    let ended = sandbox.profile(&["--region", "hot"], &here, &["0", "0"]).assert_code(90);
     assert!(ended.stderr.contains("holds runs of another build") && ended.stdout.is_empty(), "{ended:#?}");
     assert_eq!(sandbox.report()["sessions"].as_array().unwrap().len(), 1);
 }

@@ -1,6 +1,6 @@
 //! Which process ends a run, and what becomes of those that go on.
 
-use crate::support::{Ended, HANG, Sandbox, have, perf_events, point, program, run};
+use crate::support::{Ended, HANG, Sandbox, have, perf_events, program, run, samples_of, visits_of};
 use kernel::cpu::ProcessStat;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{Read as _, Write as _};
@@ -118,11 +118,11 @@ fn a_daemon_is_held_and_its_end_ends_the_run() {
     // One that was forked, and one that executes a program.
     for what in ["d", "e"] {
         let Some(run) = Run::new() else { return };
-        let ended = run.run(&[], what, ["0", "2500", "0"]).assert_code(0);
+        let command = run.command(&[], what, ["0", MANY, "0"]);
+        let is_profiled = |rows: &profile::Rows| samples_of(rows, "job") > 0 && visits_of(rows, "done") > 0;
+        let ended = run.sandbox.run_until(command, is_profiled).assert_success();
         assert!(run.left(what.chars().next().unwrap()).unwrap().is_done, "{ended:#?}");
         assert!(ended.stderr.contains(GOES_ON) && !ended.stderr.contains(SURVIVES), "{ended:#?}");
-        let visits = point(&run.sandbox.report(), "done")["visits"].as_u64().unwrap();
-        assert!(visits > 300 && run.sandbox.samples("job") > 100, "{visits} {ended:#?}");
     }
 }
 
@@ -146,12 +146,16 @@ fn a_daemon_is_not_held_where_the_user_says_so_or_the_first_process_was_the_prog
 fn with_all_the_last_process_ends_the_run() {
     for (what, status) in [("c", "3"), ("dc", "0"), ("ed", "4")] {
         let Some(run) = Run::new() else { return };
-        let ended = run.run(&["--until-exit", "all"], what, ["300", "1500", status]);
-        assert_eq!(ended.code(), Some(status.parse().unwrap()), "{ended:#?}");
+        let command = run.command(&["--until-exit", "all"], what, ["20", MANY, status]);
+        // Something was recorded, and all of them work.
+        let ended = run.sandbox.run_until(command, |rows| {
+            visits_of(rows, "done") > 0 && what.chars().all(|what| run.left(what).is_some())
+        });
+        let is_passed_on =
+            if status == "0" { ended.is_success() } else { ended.code() == Some(status.parse().unwrap()) };
+        assert!(is_passed_on, "{ended:#?}");
         assert!(what.chars().all(|what| run.left(what).unwrap().is_done), "{ended:#?}");
         assert!(!ended.stderr.contains("whatif: the first process"), "{ended:#?}");
-        let visits = point(&run.sandbox.report(), "done")["visits"].as_u64().unwrap();
-        assert!(visits > 300, "{visits} {ended:#?}");
     }
 }
 
@@ -160,9 +164,11 @@ fn the_time_ends_a_run_with_all_and_asks_what_has_been_left() {
     let Some(run) = Run::new() else { return };
     let ended = run.run(&["--until-exit", "all", "--duration", "2"], "d", ["0", MANY, "0"]);
     assert!(ended.stderr.contains("the time is up; asking the program to end"), "{ended:#?}");
-    let left = run.left('d').unwrap();
-    assert!(!left.is_done && !ended.stderr.contains(SURVIVES), "{ended:#?}");
-    assert!(!is_running(left.pid), "{left:?} {ended:#?}");
+    assert!(!ended.stderr.contains(SURVIVES), "{ended:#?}");
+    // On a very busy machine the time may have been up before the daemon had begun.
+    if let Some(left) = run.left('d') {
+        assert!(!left.is_done && !is_running(left.pid), "{left:?} {ended:#?}");
+    }
 }
 
 #[test]

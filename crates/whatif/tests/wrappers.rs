@@ -1,6 +1,9 @@
 //! Behind a wrapper: `whatif run -- taskset -c 0 program` profiles `program`, and to both it is as if there were no `whatif`.
 
-use crate::support::{Ended, Sandbox, have, program, program_as, run, same, skip, static_program};
+use crate::support::{
+    Ended, Sandbox, copy_to, have, program, program_as, run, same, skip, static_program, write_script,
+};
+use profile::Rows;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
@@ -17,30 +20,39 @@ fn whatif(sandbox: &Sandbox, options: &[&str], words: &[&str]) -> Command {
 
 fn script(sandbox: &Sandbox, name: &str, text: &str) -> PathBuf {
     let path = sandbox.path(name);
-    std::fs::write(&path, text).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    write_script(&path, text);
     path
 }
 
-/// What was recorded: the programs that were profiled and sampled, and how many windows there were.
-fn recorded(sandbox: &Sandbox) -> (Vec<String>, usize) {
-    let rows = profile::Recording::open(&sandbox.recording()).unwrap().rows().unwrap();
-    let sampled = rows.sessions.iter().filter(|session| session.samples.count > 0);
-    (sampled.map(|session| session.start.program_name().to_owned()).collect(), rows.windows.len())
+/// The programs that were profiled and sampled.
+fn sampled(rows: &Rows) -> Vec<&str> {
+    let sessions = rows.sessions.iter().filter(|session| session.samples.count > 0);
+    sessions.map(|session| session.start.program_name()).collect()
 }
 
-/// Runs the words alone and behind `whatif`, and says that the program was profiled, and nothing else is different.
+/// The programs that were profiled.
+fn profiled(sandbox: &Sandbox) -> Vec<String> {
+    let rows = profile::Recording::open(&sandbox.recording()).unwrap().rows().unwrap();
+    rows.sessions.iter().map(|session| session.start.program_name().to_owned()).collect()
+}
+
+/// Runs the words alone and behind `whatif`, and says that `live` was profiled, and nothing else is different. In the words, ENOUGH stands for
+/// the file that ends `live`: it exists from the beginning without `whatif`, and behind it as soon as a sample was recorded.
 #[track_caller]
 fn profiles(options: &[&str], words: &[&str], code: i32) -> Ended {
     let sandbox = Sandbox::new();
+    let enough = sandbox.enough();
+    let words: Vec<String> =
+        words.iter().map(|word| word.replace("ENOUGH", enough.to_str().unwrap())).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let mut alone = sandbox.command(words[0]);
     alone.args(&words[1..]);
+    std::fs::write(&enough, "").unwrap();
     let native = run(alone);
-    let profiled = run(whatif(&sandbox, options, words));
+    std::fs::remove_file(&enough).unwrap();
+    let profiled = sandbox.run_until(whatif(&sandbox, options, &words), |rows| sampled(rows) == ["live"]);
     assert_eq!(native.code(), Some(code), "{native:#?}");
     assert_eq!((&native.stdout, native.status), (&profiled.stdout, profiled.status), "{profiled:#?}");
-    let programs = recorded(&sandbox).0;
-    assert_eq!(programs, ["live"], "{profiled:#?}");
     profiled
 }
 
@@ -65,7 +77,7 @@ fn commands_that_start_others_are_followed() {
         if !have(before[0]) {
             continue;
         }
-        let words: Vec<&str> = before.iter().copied().chain([live, "1"]).collect();
+        let words: Vec<&str> = before.iter().copied().chain([live, "90", "ENOUGH"]).collect();
         let ended = profiles(&[], &words, 7);
         assert!(ended.stderr.contains("profiling ") && ended.stderr.contains("live"), "{words:?} {ended:#?}");
     }
@@ -75,17 +87,17 @@ fn commands_that_start_others_are_followed() {
 fn shells_and_scripts_are_followed() {
     let Some(live) = program("live.c") else { return };
     let live = live.to_str().unwrap();
-    profiles(&[], &["sh", "-c", &format!("exec {live} 1")], 7);
-    profiles(&[], &["sh", "-c", &format!("mkdir d && cd d && {live} 1; rmdir ../d; exit 3")], 3);
+    profiles(&[], &["sh", "-c", &format!("exec {live} 90 ENOUGH")], 7);
+    profiles(&[], &["sh", "-c", &format!("mkdir d && cd d && {live} 90 ENOUGH; rmdir ../d; exit 3")], 3);
     if have("bash") {
-        profiles(&[], &["bash", "-c", &format!("x=$({live} 1); echo \"$x\" $?; exit 3")], 3);
+        profiles(&[], &["bash", "-c", &format!("x=$({live} 90 ENOUGH); echo \"$x\" $?; exit 3")], 3);
     }
     let sandbox = Sandbox::new();
     let helpers = format!(
-        "#!/bin/sh -e\nmkdir -p made\ncp \"$0\" made/copy\nhere=$(dirname \"$0\")\necho \"$here\" $(id -u)\n{live} 1\n"
+        "#!/bin/sh -e\nmkdir -p made\ncp \"$0\" made/copy\nhere=$(dirname \"$0\")\necho \"$here\" $(id -u)\n{live} 90 \"$1\"\n"
     );
     let start = script(&sandbox, "start.sh", &helpers);
-    profiles(&[], &[start.to_str().unwrap()], 7);
+    profiles(&[], &[start.to_str().unwrap(), "ENOUGH"], 7);
     // As pyenv's: a script that finds the script that finds the program.
     let shim = format!(
         "#!/usr/bin/env bash\nset -e\nprogram=\"${{0##*/}}\"\nexec \"{}/inner\" \"$@\"\n",
@@ -94,7 +106,7 @@ fn shells_and_scripts_are_followed() {
     script(&sandbox, "inner", &format!("#!/bin/sh\nexec env A=1 {live} \"$@\"\n"));
     let shim = script(&sandbox, "shim", &shim);
     if have("bash") {
-        profiles(&[], &[shim.to_str().unwrap(), "1"], 7);
+        profiles(&[], &[shim.to_str().unwrap(), "90", "ENOUGH"], 7);
     }
 }
 
@@ -102,27 +114,27 @@ fn shells_and_scripts_are_followed() {
 fn the_program_with_the_points_is_the_one() {
     let (Some(placed), Some(live)) = (program("placed.c"), program("live.c")) else { return };
     let sandbox = Sandbox::new();
-    // Not to end well: that may be reported as few experiments.
+    // Not to end well: that may be reported as no answer.
     let both = format!("{} 0.05; {}; exit 3", live.display(), placed.display());
     let ended = run(whatif(&sandbox, &["-p", "fn:ended"], &["sh", "-c", &both])).assert_code(3);
-    assert_eq!(recorded(&sandbox).0, ["placed"], "{ended:#?}");
-    // Where none says which it is, the first comes first.
+    assert_eq!(profiled(&sandbox), ["placed"], "{ended:#?}");
+    // Where none says which it is, each is tried.
     let sandbox = Sandbox::new();
-    let ended = run(whatif(&sandbox, &[], &["sh", "-c", &both]));
-    assert_eq!(recorded(&sandbox).0.last().map(String::as_str), Some("placed"), "{ended:#?}");
+    let ended = run(whatif(&sandbox, &[], &["sh", "-c", &both])).assert_code(3);
+    assert_eq!(profiled(&sandbox).last().map(String::as_str), Some("placed"), "{ended:#?}");
     // The same by name.
     let sandbox = Sandbox::new();
     let ended = run(whatif(&sandbox, &["--follow", "pla*"], &["sh", "-c", &both])).assert_code(3);
-    assert_eq!(recorded(&sandbox).0, ["placed"], "{ended:#?}");
+    assert_eq!(profiled(&sandbox), ["placed"], "{ended:#?}");
 }
 
 #[test]
 fn what_is_spawned_is_followed() {
     let (Some(spawner), Some(live)) = (program("spawner.c"), program("live.c")) else { return };
     let (spawner, live) = (spawner.to_str().unwrap(), live.to_str().unwrap());
-    profiles(&["--follow", "live"], &[spawner, live, "1"], 7);
+    profiles(&["--follow", "live"], &[spawner, live, "90", "ENOUGH"], 7);
     // And what the spawned one executes.
-    profiles(&["--follow", "live"], &[spawner, "nice", live, "1"], 7);
+    profiles(&["--follow", "live"], &[spawner, "nice", live, "90", "ENOUGH"], 7);
 }
 
 #[test]
@@ -162,7 +174,6 @@ fn ends_are_passed_on() {
         &["nice", exits, "signal9"],
         &["sh", "-c", "\"$0\" signal11; exit $?", exits],
         &["timeout", "30", exits, "3"],
-        &["timeout", "0.3", exits, "0", "60"],
         &["sh", "-c", "nosuchprogram; exit 5"],
         &["nice", "/no/such/program"],
         &["sh", "-c", "kill -TERM $$"],
@@ -176,6 +187,10 @@ fn ends_are_passed_on() {
             (&profiled.stdout, profiled.status),
             "{words:?} {profiled:#?}"
         );
+    }
+    // However far it has come.
+    if have("timeout") {
+        run(whatif(&Sandbox::new(), &[], &["timeout", "0.3", exits, "0", "60"])).assert_code(124);
     }
 }
 
@@ -223,12 +238,9 @@ fn the_time_that_is_given_ends_program_and_wrapper() {
     let Some(live) = program("live.c") else { return };
     let forever = format!("{} 60; while :; do sleep 0.01; done", live.display());
     let sandbox = Sandbox::new();
-    let ended = run(whatif(&sandbox, &["--duration", "3s"], &["sh", "-c", &forever]));
-    let (programs, windows) = recorded(&sandbox);
-    assert!(programs == ["live"] && windows > 0, "{programs:?} {windows} {ended:#?}");
+    let ended = run(whatif(&sandbox, &["--duration", "3s"], &["sh", "-c", &forever])).assert_success();
+    assert_eq!(profiled(&sandbox), ["live"], "{ended:#?}");
     assert!(ended.stderr.contains("asking the program to end"), "{ended:#?}");
-    // Few experiments may be no answer.
-    assert!(matches!(ended.code(), Some(0 | 100)), "{ended:#?}");
 }
 
 #[test]
@@ -254,20 +266,23 @@ fn what_cannot_be_followed_is_named() {
             || lacks.stderr.contains("nowhere"),
         "{lacks:#?}"
     );
-    let two = said(&[], &format!("{live} 1.5 & sleep 0.4; {} 1; wait", copy_of(live).display()));
+    let sandbox = Sandbox::new();
+    let another = sandbox.path("another-live");
+    copy_to(Path::new(live), &another);
+    let [another, enough, begin] =
+        [another, sandbox.enough(), sandbox.path("begin")].map(|path| path.to_str().unwrap().to_owned());
+    let two = format!(
+        "{live} 90 {enough} & while [ ! -e {begin} ]; do sleep 0.01; done; {another} 90 {enough}; wait"
+    );
+    let two = sandbox.run_until(whatif(&sandbox, &[], &["sh", "-c", &two]), |rows| {
+        // The other one begins when this one is profiled, and both end when the other one has joined.
+        if sampled(rows) == ["live"] {
+            std::fs::write(&begin, "").unwrap();
+        }
+        let programs = rows.sessions.iter().flat_map(|session| &session.programs);
+        programs.into_iter().any(|program| program.name() == "another-live")
+    });
     assert!(two.stderr.contains("profiled with it") && two.stderr.contains("another-live"), "{two:#?}");
-}
-
-/// By another process: a child that another test forks meanwhile would have the file open for writing, and it could not be executed.
-fn copy_to(program: &Path, copy: &Path) {
-    assert!(Command::new("cp").arg(program).arg(copy).status().unwrap().success());
-}
-
-/// Another program.
-fn copy_of(program: &str) -> PathBuf {
-    let copy = Path::new(program).with_file_name("another-live");
-    copy_to(Path::new(program), &copy);
-    copy
 }
 
 #[test]
@@ -280,9 +295,9 @@ fn a_program_under_another_user_is_followed() {
         tempfile::Builder::new().permissions(std::fs::Permissions::from_mode(0o755)).tempdir().unwrap();
     let copy = open.path().join("live");
     copy_to(&live, &copy);
-    let user =
-        ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", copy.to_str().unwrap(), "1"];
-    profiles(&["--sampler", "timer"], &user, 7);
+    let user = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", copy.to_str().unwrap()];
+    let words = [&user[..], &["90", "ENOUGH"]].concat();
+    profiles(&["--sampler", "timer"], &words, 7);
 }
 
 #[test]
@@ -291,8 +306,7 @@ fn without_following_the_command_itself_is_profiled() {
     let loop_ = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; exit 4";
     let options = ["--no-follow", "--binary", "*", "--no-delays"];
     run(whatif(&sandbox, &options, &["sh", "-c", loop_])).assert_code(4);
-    let programs = recorded(&sandbox).0;
-    assert!(programs.len() == 1 && programs[0] != "live", "{programs:?}");
+    assert_eq!(profiled(&sandbox).len(), 1);
     let both = run(whatif(&sandbox, &["--follow", "x", "--no-follow"], &["true"]));
     assert_eq!(both.code(), Some(2), "{both:#?}");
 }

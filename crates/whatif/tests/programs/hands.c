@@ -1,5 +1,7 @@
-/* A process and the program that it executes hand work to each other. The argument says by what. */
+/* A process and the program that it executes hand work to each other. The argument says by what. They end as soon as the test has seen
+   enough. */
 #include "common.h"
+#include "enough.h"
 #include <poll.h>
 #include <sched.h>
 #include <sys/eventfd.h>
@@ -42,9 +44,9 @@ static void lock(int kind_of_lock)
 }
 
 /* Most of the time one of the two has the lock. */
-static void by_lock(double end)
+static void by_lock(void)
 {
-    while (now() < end) {
+    while (!is_enough()) {
         lock(F_WRLCK);
         for (int i = 0; i < 6; i++)
             hot();
@@ -79,17 +81,16 @@ int main(int argc, char **argv)
         else {
             /* A description of its own. */
             fds[0] = open("/proc/self/fd/3", O_RDWR);
-            by_lock(now() + 60);
+            by_lock();
         }
         return 0;
     }
-    const double end = now() + 2;
     if (is("eventfd")) {
         fds[0] = eventfd(1, 0);
         fds[1] = eventfd(0, 0);
         const pid_t child = other_one(fork);
         uint64_t one = 1;
-        while (now() < end) {
+        while (!is_enough()) {
             CHECK(read(fds[1], &one, sizeof one) == sizeof one);
             hot();
             WHATIF_PROGRESS_NAMED("done");
@@ -98,7 +99,7 @@ int main(int argc, char **argv)
         kill(child, SIGKILL);
         waitpid(child, NULL, 0);
     } else if (is("pidfd") || is("vfork")) {
-        while (now() < end) {
+        while (!is_enough()) {
             const pid_t child = other_one(is("vfork") ? vfork : fork);
             struct pollfd ended = {.fd = (int)syscall(SYS_pidfd_open, child, 0), .events = POLLIN};
             CHECK(ended.fd >= 0 && poll(&ended, 1, -1) == 1);
@@ -112,7 +113,7 @@ int main(int argc, char **argv)
         CHECK(made >= 0 && unlink(name) == 0);
         fds[0] = made == 3 ? made : dup2(made, 3);
         const pid_t child = other_one(fork);
-        by_lock(end);
+        by_lock();
         kill(child, SIGKILL);
         waitpid(child, NULL, 0);
     }

@@ -1,7 +1,9 @@
 /* leaves WHAT FILE FIRST JOBS STATUS: does FIRST jobs, ends with STATUS, and leaves processes behind that do JOBS jobs each then.
    WHAT: letters. c: a child; d: a daemon, that is a grandchild in a session of its own whose parent has ended; e: the same, which executes this program anew.
-   What is left says in FILE.letter which process it is, how many jobs it has done, and whether that was all. */
+   What is left says in FILE.letter which process it is, how many jobs it has done, and whether that was all.
+   As soon as the test has seen enough, a job is the last one. */
 #include "common.h"
+#include "enough.h"
 #include <fcntl.h>
 
 __attribute__((noinline)) void job(void)
@@ -11,11 +13,12 @@ __attribute__((noinline)) void job(void)
 
 static void jobs(long count, int file)
 {
-    for (long done = 1; done <= count; done++) {
+    for (long done = 1, last = 0; done <= count && !last; done++) {
         job();
         WHATIF_PROGRESS_NAMED("done");
         char line[64];
-        const int length = snprintf(line, sizeof line, "%8d %8ld %d\n", getpid(), done, done == count);
+        last = done == count || is_enough();
+        const int length = snprintf(line, sizeof line, "%8d %8ld %ld\n", getpid(), done, last);
         CHECK(file < 0 || pwrite(file, line, (size_t)length, 0) == length);
     }
 }

@@ -1,7 +1,6 @@
 /* Threads and processes of all kinds. The argument says which. */
 #include "common.h"
 #include <dirent.h>
-#include <poll.h>
 #include <threads.h>
 #include <ucontext.h>
 
@@ -187,20 +186,6 @@ static void failed_execs(void)
     }
 }
 
-/* What runs first and what runs later are different functions: the second part begins when the input has ended. */
-static void in_two_parts(void)
-{
-    struct pollfd input = {.fd = 0, .events = POLLIN};
-    do
-        work_for(0.01);
-    while (poll(&input, 1, 0) == 0);
-    const clock_t begin = clock();
-    while (clock() - begin < 2 * CLOCKS_PER_SEC) {
-        other();
-        WHATIF_PROGRESS_NAMED("other");
-    }
-}
-
 static ucontext_t main_context, contexts[8];
 static int finished, switches;
 
@@ -299,10 +284,6 @@ int main(int argc, char **argv)
     const char *which = argc > 1 ? argv[1] : "";
     if (!strcmp(which, "forks"))
         forks(); /* alone: with other threads a forked child may only call little */
-    if (!strcmp(which, "in_two_parts")) {
-        in_two_parts();
-        return done();
-    }
     start_background();
     if (!strcmp(which, "one_by_one"))
         one_by_one();

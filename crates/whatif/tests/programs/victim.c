@@ -1,6 +1,7 @@
 /* Work of two threads that takes turns, and a result that says whether it was done right. Its own CPU time
-   decides when it ends, so a pause delays it but does not shorten it. */
+   decides when it ends, so a pause delays it but does not shorten it. A test that watches it decides when. */
 #include "common.h"
+#include "enough.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t sum;
@@ -16,6 +17,11 @@ static void *add(void *unused)
         sum += (uint64_t)i * 7;
         pthread_mutex_unlock(&mutex);
         WHATIF_PROGRESS_NAMED("work");
+        /* Half of the work is left until the test has seen enough. */
+        while (i == 400 && is_watched() && !is_enough()) {
+            hot();
+            WHATIF_PROGRESS_NAMED("work");
+        }
     }
     return unused;
 }
