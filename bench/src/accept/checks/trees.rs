@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use kernel::visits::Means;
 use profile::{Audit, Rows};
-use sandbox::{Ended, Sandbox, program, program_as, samples_of, target, visits_of};
+use sandbox::{Ended, Sandbox, program, program_as, target, visits_of};
 
 use crate::accept::check::{Check, Run, UNBOUNDED};
 

@@ -12,7 +12,7 @@ static double used(void)
 
 static int goes_on(void)
 {
-    return is_watched() ? !is_enough() : used() < 0.5;
+    return is_watched() ? !is_enough() : used() < 0.2;
 }
 
 int main(int argc, char **argv)
