@@ -3,27 +3,31 @@
 //! The program checks everything that it calls, in threads that wait, compute, come and go, fork and use signals; it says so when it is asked.
 
 use crate::support::{
-    Ended, Sandbox, go_program, other_go_programs, program, program_as, run, skip, static_program,
-    without_preloading,
+    Ended, HANG, Sandbox, go_program, other_go_programs, program, program_as, run, skip, static_program,
+    whatif, without_preloading,
 };
 use kernel::tracee::{Tracee, Trouble};
+use profile::{Recording, Rows};
+use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::Duration;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
 
 /// A program that runs.
 pub struct Running {
     pub child: Child,
-    output: BufReader<ChildStdout>,
+    output: Receiver<String>,
 }
 
 impl Running {
     pub fn start(program: &Path) -> Self {
         let mut running = Self::begin(program);
-        assert_eq!(running.line(), "ready\n");
+        assert_eq!(running.line(), "ready");
         running
     }
 
@@ -33,13 +37,14 @@ impl Running {
 
     fn spawn(command: &mut Command) -> std::io::Result<Self> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        Ok(Self { output: BufReader::new(child.stdout.take().unwrap()), child })
+        let (lines, (says, output)) = (BufReader::new(child.stdout.take().unwrap()).lines(), channel());
+        std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| says.send(line)));
+        Ok(Self { output, child })
     }
 
+    /// Its next line; nothing when it has ended. A hang is a failure.
     pub fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.output.read_line(&mut line).unwrap();
-        line
+        self.output.recv_timeout(HANG).unwrap_or_default()
     }
 
     pub fn pid(&self) -> String {
@@ -49,7 +54,7 @@ impl Running {
     /// All its threads go on, and have seen nothing that they should not.
     fn is_fine(&mut self) {
         let asked = self.child.stdin.as_mut().unwrap().write_all(b"?\n");
-        assert_eq!((self.line().as_str(), asked.is_ok()), ("fine\n", true));
+        assert_eq!((self.line().as_str(), asked.is_ok()), ("fine", true));
     }
 
     /// What it has forked.
@@ -70,6 +75,7 @@ impl Running {
     fn end(mut self) {
         self.is_fine();
         drop(self.child.stdin.take());
+        wait_until("its end", || self.child.try_wait().unwrap().is_some());
         assert_eq!(self.child.wait().unwrap().code(), Some(0));
     }
 }
@@ -115,23 +121,112 @@ fn attached() -> Option<Running> {
     may_trace().then(|| program("attached.c")).flatten().map(|program| Running::start(&program))
 }
 
+/// Waits for an event. A hang is a failure.
+#[track_caller]
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < HANG, "waited for {HANG:?} for {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 fn attach(sandbox: &Sandbox, options: &[&str], pid: &str) -> Command {
     let mut command = sandbox.whatif();
     command.arg("attach").args(options).arg("-o").arg(sandbox.recording()).arg(pid);
     command
 }
 
-/// What looks after a process is gone as well. It has the command's words until it executes the guardian.
-pub fn wait_for_guardian(pid: &str) {
-    let is_guardian = |entry: std::fs::DirEntry| {
-        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
-        let is_ours = words.get(1).is_some_and(|word| word.starts_with(b"attach"));
-        is_ours && words.contains(&pid.as_bytes())
-    };
-    while std::fs::read_dir("/proc").unwrap().flatten().any(is_guardian) {
-        std::thread::sleep(Duration::from_millis(10));
+/// Begins a session, which says to a file what it has to say.
+pub fn begin(sandbox: &Sandbox, mut command: Command) -> Child {
+    let said = File::create(sandbox.path("said")).unwrap();
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn().unwrap()
+}
+
+/// Waits until what a session is to see is in its recording. A hang is a failure.
+#[track_caller]
+pub fn wait_until_recorded(sandbox: &Sandbox, session: &mut Child, is_seen: impl Fn(&Rows) -> bool) {
+    let said = || std::fs::read_to_string(sandbox.path("said")).unwrap();
+    let begin = Instant::now();
+    while !rows(&sandbox.recording()).is_some_and(|rows| is_seen(&rows)) {
+        assert!(session.try_wait().unwrap().is_none(), "the session has ended: {}", said());
+        if begin.elapsed() > HANG {
+            let _ = session.kill();
+            panic!("what is to be seen is not seen: {}\n{:#?}", said(), rows(&sandbox.recording()));
+        }
+        std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Interrupts a session when what it is to see is in its recording; what it has said.
+#[track_caller]
+fn interrupt_when(sandbox: &Sandbox, mut session: Child, is_seen: impl Fn(&Rows) -> bool) -> String {
+    wait_until_recorded(sandbox, &mut session, is_seen);
+    kill_process(Pid::from_child(&session), Signal::INT).unwrap();
+    wait_until("the end of the session", || session.try_wait().unwrap().is_some());
+    let said = std::fs::read_to_string(sandbox.path("said")).unwrap();
+    assert!(session.wait().unwrap().code().is_some(), "{said}");
+    said
+}
+
+/// Profiles a process until what is to be seen is in the recording, and has it let go.
+#[track_caller]
+fn profile_until(sandbox: &Sandbox, options: &[&str], pid: &str, is_seen: impl Fn(&Rows) -> bool) -> String {
+    let said = interrupt_when(sandbox, begin(sandbox, attach(sandbox, options, pid)), is_seen);
+    assert!(said.contains("let go"), "{said}");
+    said
+}
+
+/// What a recording holds so far.
+pub fn rows(recording: &Path) -> Option<Rows> {
+    Recording::open(recording).and_then(|recording| recording.rows()).ok()
+}
+
+/// An experiment has been made.
+pub fn has_windows(rows: &Rows) -> bool {
+    rows.windows.len() >= 2
+}
+
+/// A region has samples.
+pub fn is_sampled(rows: &Rows, region: &str) -> bool {
+    rows.samples.iter().any(|of| of.count > 0 && rows.regions[&of.region].name == region)
+}
+
+/// A progress point was visited.
+pub fn is_visited(rows: &Rows, point: &str) -> bool {
+    let mut visits = rows.windows.iter().flat_map(|window| &window.visits);
+    visits.any(|of| of.count > 0 && rows.points[&of.point].name == point)
+}
+
+/// Whether a process of ours runs whose words are meant; there are none for a moment in which it executes something.
+pub fn has_process(is_meant: impl Fn(&[&[u8]]) -> bool) -> bool {
+    let program = std::fs::canonicalize(whatif()).unwrap();
+    let is_one = |entry: std::fs::DirEntry| {
+        let is_ours = std::fs::read_link(entry.path().join("exe")).is_ok_and(|link| link == program);
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        is_ours && is_meant(&line.split(|byte| *byte == 0).collect::<Vec<_>>())
+    };
+    std::fs::read_dir("/proc").unwrap().flatten().any(is_one)
+}
+
+/// Whether a guardian looks after a process, of which it has a descriptor then.
+fn is_looked_after(pid: u32) -> bool {
+    let (program, line) = (std::fs::canonicalize(whatif()).unwrap(), format!("Pid:\t{pid}\n"));
+    let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    let ours =
+        processes.filter(|path| std::fs::read_link(path.join("exe")).is_ok_and(|link| link == program));
+    let infos = ours.flat_map(|path| std::fs::read_dir(path.join("fdinfo")).into_iter().flatten().flatten());
+    infos.filter_map(|info| std::fs::read_to_string(info.path()).ok()).any(|info| info.contains(&line))
+}
+
+/// Waits until what looks after a process is gone as well. It has the command's words until it executes the guardian.
+#[track_caller]
+pub fn wait_for_guardian(pid: &str) {
+    wait_until("the end of the guardian", || {
+        !has_process(|words| {
+            words.get(1).is_none_or(|word| word.starts_with(b"attach") && words.contains(&pid.as_bytes()))
+        })
+    });
 }
 
 fn refused(ended: &Ended, why: &str) {
@@ -144,17 +239,14 @@ fn a_process_is_profiled_in_place_and_left_as_it_was() {
     running.is_fine();
     let before = running.descriptors();
     let sandbox = Sandbox::new();
-    let ended = run(attach(
-        &sandbox,
-        &["--duration", "6", "--region", "work", "-p", "fn:short_lived"],
-        &running.pid(),
-    ));
-    assert!(ended.stderr.contains("was let go, and goes on"), "{ended:#?}");
+    let options = ["--region", "work", "-p", "fn:short_lived"];
+    let said = profile_until(&sandbox, &options, &running.pid(), |rows| {
+        is_visited(rows, "short_lived") && is_sampled(rows, "work")
+    });
+    assert!(said.contains("was let go, and goes on"), "{said}");
     running.is_fine();
     assert_eq!(running.descriptors(), before);
-    let report = sandbox.report();
-    assert!(crate::support::point(&report, "short_lived")["visits"].as_u64() > Some(0), "{report:#}");
-    assert!(sandbox.samples("work") > 100, "{report:#}");
+    crate::support::point(&sandbox.report(), "short_lived");
     running.end();
 }
 
@@ -165,16 +257,16 @@ fn it_can_be_attached_to_again_and_again() {
     let before = running.descriptors();
     let images = |running: &Running| running.maps().matches("libwhatif_rt").count();
     let mut first = None;
-    for _ in 0..4 {
+    for _ in 0..3 {
         let sandbox = Sandbox::new();
-        let ended = run(attach(&sandbox, &["--duration", "1", "-p", "fn:work"], &running.pid()));
-        assert!(ended.stderr.contains("was let go, and goes on"), "{ended:#?}");
+        // It learns anew what there is to sample.
+        let options = ["-p", "fn:work"];
+        let said = profile_until(&sandbox, &options, &running.pid(), |rows| is_sampled(rows, "work"));
+        assert!(said.contains("was let go, and goes on"), "{said}");
         running.is_fine();
         assert_eq!(running.descriptors(), before);
         assert_eq!(running.maps().matches("/memfd:whatif").count(), 1, "{}", running.maps());
         assert_eq!(*first.get_or_insert_with(|| images(&running)), images(&running));
-        // It learns anew what there is to sample.
-        assert!(sandbox.samples("work") > 0, "{ended:#?}");
     }
     running.end();
 }
@@ -185,31 +277,35 @@ fn what_a_process_has_started_is_profiled_with_it() {
     let Some(program) = may_trace().then(|| program("prefork.c")).flatten() else { return };
     let mut running = Running::start(&program);
     let before: Vec<BTreeSet<String>> = running.children().into_iter().map(descriptors).collect();
-    for round in 0..2 {
+    for is_under_way in [false, true] {
         let sandbox = Sandbox::new();
-        let mut command = attach(&sandbox, &["--duration", "15", "-p", "fn:handle"], &running.pid());
-        let whatif = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let session = begin(&sandbox, attach(&sandbox, &["-p", "fn:handle"], &running.pid()));
         let workers = running.children();
-        while !workers.iter().all(|pid| maps(*pid).contains("/memfd:whatif")) {
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait_until("the workers to be attached to", || {
+            workers.iter().all(|pid| maps(*pid).contains("/memfd:whatif"))
+        });
         // Before it is known that all is set up, or later.
-        std::thread::sleep(Duration::from_millis(round * 700));
-        let pid = rustix::process::Pid::from_raw(workers[1].cast_signed()).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-        let ended = whatif.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&ended.stderr);
+        if is_under_way {
+            wait_until("an experiment", || rows(&sandbox.recording()).is_some_and(|rows| has_windows(&rows)));
+        }
+        let pid = Pid::from_raw(workers[1].cast_signed()).unwrap();
+        kill_process(pid, Signal::TERM).unwrap();
+        let said = interrupt_when(&sandbox, session, |rows| {
+            let now = running.children();
+            let is_replaced = now.len() == workers.len() && !now.contains(&workers[1]);
+            let mut programs = rows.sessions.iter().flat_map(|session| &session.programs);
+            // The master, a worker, and the one that was forked meanwhile.
+            programs.any(|one| one.path.ends_with("/prefork") && one.processes >= 3)
+                && is_visited(rows, "handle")
+                && is_sampled(rows, "work")
+                && is_replaced
+                && now.iter().all(|pid| is_looked_after(*pid))
+        });
         assert!(said.contains("more; Ctrl-C") && said.contains("all processes were let go"), "{said}");
         assert!(!said.contains("not profiled"), "{said}");
         running.is_fine();
-        let report = sandbox.report();
-        let programs = report["sessions"][0]["programs"].as_array().unwrap();
-        let of_program = programs.iter().find(|one| one["path"].as_str().unwrap().ends_with("/prefork"));
-        assert!(of_program.unwrap()["processes"].as_u64() >= Some(3), "{round}: {report:#}");
-        assert!(crate::support::point(&report, "handle")["visits"].as_u64() > Some(100), "{report:#}");
-        assert!(sandbox.samples("work") > 100, "{report:#}");
         let now = running.children().into_iter().map(descriptors);
-        assert_eq!(now.collect::<Vec<_>>(), before, "{round}");
+        assert_eq!(now.collect::<Vec<_>>(), before, "{is_under_way}");
     }
     running.end();
 }
@@ -226,15 +322,15 @@ fn root_profiles_processes_of_other_users() {
     let Ok(mut running) = Running::spawn(command.uid(NOBODY).gid(NOBODY)) else {
         return skip("the user `nobody` may not execute programs of this folder");
     };
-    assert_eq!(running.line(), "ready\n");
+    assert_eq!(running.line(), "ready");
     let workers = running.children();
     let before: Vec<BTreeSet<String>> = workers.iter().copied().map(descriptors).collect();
     for _ in 0..2 {
         let sandbox = Sandbox::new();
-        let ended = run(attach(&sandbox, &["--duration", "2", "-p", "fn:handle"], &running.pid()));
-        assert!(ended.stderr.contains("and 2 more;") && ended.stderr.contains("were let go"), "{ended:#?}");
+        let options = ["-p", "fn:handle"];
+        let said = profile_until(&sandbox, &options, &running.pid(), |rows| is_sampled(rows, "work"));
+        assert!(said.contains("and 2 more;") && said.contains("were let go"), "{said}");
         running.is_fine();
-        assert!(sandbox.samples("work") > 100, "{ended:#?}");
         assert_eq!(workers.iter().copied().map(descriptors).collect::<Vec<_>>(), before);
     }
     running.end();
@@ -249,22 +345,21 @@ fn a_filter_is_looked_at_before_a_process_is_touched() {
     let Some(program) = may_trace().then(|| program("attached.c")).flatten() else { return };
     let Some(filtered) = crate::support::program("filtered.c") else { return };
     let start = |how: &str| Running::spawn(Command::new(&filtered).arg(how).arg(&program)).unwrap();
-    let options = ["--duration", "2", "--region", "work", "-p", "fn:work"];
+    let options = ["--region", "work", "-p", "fn:work"];
     let mut running = start("kills");
-    if running.line() != "ready\n" {
+    if running.line() != "ready" {
         return skip("there are no seccomp filters here");
     }
     refused(&run(attach(&Sandbox::new(), &options, &running.pid())), "seccomp filter");
     running.is_fine();
     running.end();
     let mut running = start("fails");
-    assert_eq!(running.line(), "ready\n");
+    assert_eq!(running.line(), "ready");
     running.is_fine();
     let before = running.descriptors();
     let sandbox = Sandbox::new();
-    let ended = run(attach(&sandbox, &options, &running.pid()));
-    assert!(ended.stderr.contains("was let go, and goes on"), "{ended:#?}");
-    assert!(sandbox.samples("work") > 0, "{ended:#?}");
+    let said = profile_until(&sandbox, &options, &running.pid(), |rows| is_sampled(rows, "work"));
+    assert!(said.contains("was let go, and goes on"), "{said}");
     running.is_fine();
     assert_eq!(running.descriptors(), before);
     running.end();
@@ -284,7 +379,7 @@ fn a_process_in_a_container_is_profiled_from_inside() {
     command.args(["--pid", "--mount", "--fork", "--mount-proc", "sh", "-c"]);
     command.arg(format!("mount --bind {} /media && exec /media/attached", folder.path().display()));
     let Ok(mut running) = Running::spawn(&mut command) else { return skip("there is no unshare") };
-    if running.line() != "ready\n" {
+    if running.line() != "ready" {
         return skip("name spaces may not be unshared here");
     }
     running.is_fine();
@@ -296,13 +391,14 @@ fn a_process_in_a_container_is_profiled_from_inside() {
     let doctor = run(doctor);
     assert!(doctor.stdout.contains("/media/attached"), "{doctor:#?}");
     for _ in 0..2 {
-        let ended = run(attach(&sandbox, &["--duration", "2", "--region", "work", "-p", "fn:work"], &inside));
-        assert!(ended.stderr.contains("/media/attached (process 1)"), "{ended:#?}");
-        assert!(ended.stderr.contains("process 1 was let go, and goes on"), "{ended:#?}");
+        let sandbox = Sandbox::new();
+        let options = ["--region", "work", "-p", "fn:work"];
+        let said = profile_until(&sandbox, &options, &inside, |rows| is_sampled(rows, "work"));
+        assert!(said.contains("/media/attached (process 1)"), "{said}");
+        assert!(said.contains("process 1 was let go, and goes on"), "{said}");
         running.is_fine();
         assert_eq!(descriptors(running.children()[0]), before);
     }
-    assert!(sandbox.samples("work") > 0);
     running.end();
 }
 
@@ -313,23 +409,27 @@ fn processes_are_found_by_their_names_and_groups() {
     };
     let running = Running::start(&program);
     let workers = running.children();
-    let sandbox = Sandbox::new();
-    let profile = |which: &[&str]| {
+    let of = |sandbox: &Sandbox, which: &[&str]| {
         let mut command = sandbox.whatif();
-        command.args(["attach", "--duration", "2", "-p", "fn:handle", "-o"]).arg(sandbox.recording());
-        command.args(which);
-        run(command)
+        command.args(["attach", "-p", "fn:handle", "-o"]).arg(sandbox.recording()).args(which);
+        command
     };
-    let ended = profile(&["--name", "prefork_by_*", "--no-follow"]);
-    assert!(ended.stderr.contains(&format!("(process {}) and 2 more;", running.pid())), "{ended:#?}");
+    let profile = |which: &[&str]| {
+        let sandbox = Sandbox::new();
+        interrupt_when(&sandbox, begin(&sandbox, of(&sandbox, which)), has_windows)
+    };
+    let said = profile(&["--name", "prefork_by_*", "--no-follow"]);
+    assert!(said.contains(&format!("(process {}) and 2 more;", running.pid())), "{said}");
     let numbers = workers.iter().map(u32::to_string).collect::<Vec<_>>();
-    let ended = profile(&[&numbers[1], &numbers[0]]);
-    assert!(ended.stderr.contains(&format!("(process {}) and 1 more;", numbers[1])), "{ended:#?}");
-    let ended = profile(&["--follow", "nothing", &running.pid()]);
-    assert!(ended.stderr.contains(&format!("(process {});", running.pid())), "{ended:#?}");
-    refused(&profile(&["--unit", "no-such-unit"]), "no process runs that is meant by --unit no-such-unit");
-    refused(&profile(&["--name", "a["]), "not a glob");
-    refused(&profile(&[]), "<PID>");
+    let said = profile(&[&numbers[1], &numbers[0]]);
+    assert!(said.contains(&format!("(process {}) and 1 more;", numbers[1])), "{said}");
+    let said = profile(&["--follow", "nothing", &running.pid()]);
+    assert!(said.contains(&format!("(process {});", running.pid())), "{said}");
+    let sandbox = Sandbox::new();
+    let not = |which: &[&str], why: &str| refused(&run(of(&sandbox, which)), why);
+    not(&["--unit", "no-such-unit"], "no process runs that is meant by --unit no-such-unit");
+    not(&["--name", "a["], "not a glob");
+    not(&[], "<PID>");
     running.end();
 }
 
@@ -338,14 +438,15 @@ fn processes_are_found_by_their_names_and_groups() {
 fn restartable_sequences_begin_again() {
     let Some(program) = may_trace().then(|| program("sections.c")).flatten() else { return };
     let mut running = Running::begin(&program);
-    if running.line() == "none\n" {
+    if running.line() == "none" {
         return skip("the C library registers no thread for restartable sequences");
     }
-    for _ in 0..5 {
+    for _ in 0..3 {
         let sandbox = Sandbox::new();
-        let ended =
-            run(attach(&sandbox, &["--duration", "1", "--no-delays", "-p", "fn:add"], &running.pid()));
-        assert!(ended.stderr.contains("was let go, and goes on"), "{ended:#?}");
+        let said = profile_until(&sandbox, &["--no-delays", "-p", "fn:add"], &running.pid(), |rows| {
+            !rows.windows.is_empty()
+        });
+        assert!(said.contains("was let go, and goes on"), "{said}");
         // Threads are new each time.
         running.is_fine();
     }
@@ -361,30 +462,16 @@ fn what_is_not_bound_yet_is_redirected_and_bound_later() {
     };
     let running = Running::start(&program);
     let sandbox = Sandbox::new();
-    let ended = run(attach(&sandbox, &["--duration", "2", "-p", "fn:work"], &running.pid()));
-    assert!(ended.stderr.contains("was let go, and goes on"), "{ended:#?}");
+    let said = profile_until(&sandbox, &["-p", "fn:work"], &running.pid(), has_windows);
+    assert!(said.contains("was let go, and goes on"), "{said}");
     running.end();
 }
 
 #[test]
-fn an_interrupt_lets_it_go() {
-    let Some(mut running) = attached() else { return };
-    let sandbox = Sandbox::new();
-    let mut command = attach(&sandbox, &["-p", "fn:work"], &running.pid());
-    let mut whatif = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-    let mut said = BufReader::new(whatif.stderr.take().unwrap());
-    let mut line = String::new();
-    while !line.contains("Ctrl-C lets it go") {
-        line.clear();
-        assert_ne!(said.read_line(&mut line).unwrap(), 0, "it has not begun");
-    }
-    std::thread::sleep(Duration::from_millis(300));
-    let pid = rustix::process::Pid::from_child(&whatif);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    let mut rest = String::new();
-    std::io::Read::read_to_string(&mut said, &mut rest).unwrap();
-    assert!(whatif.wait().unwrap().code().is_some() && rest.contains("was let go, and goes on"), "{rest}");
-    running.is_fine();
+fn it_is_let_go_when_the_time_is_over() {
+    let Some(running) = attached() else { return };
+    let ended = run(attach(&Sandbox::new(), &["--duration", "0.3", "-p", "fn:work"], &running.pid()));
+    assert!(ended.stderr.contains("was let go, and goes on"), "{ended:#?}");
     running.end();
 }
 
@@ -393,17 +480,30 @@ fn the_command_may_be_killed_at_any_moment() {
     let Some(mut running) = attached() else { return };
     running.is_fine();
     let before = running.descriptors();
-    for round in 0..16_u64 {
-        let sandbox = Sandbox::new();
-        let mut command = attach(&sandbox, &["-q", "-p", "fn:work"], &running.pid());
-        let mut whatif = command.stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
-        // From before anything is touched to the midst of an experiment.
-        std::thread::sleep(Duration::from_millis(round * round * 8));
-        whatif.kill().unwrap();
-        whatif.wait().unwrap();
-        wait_for_guardian(&running.pid());
-        running.is_fine();
-        assert_eq!(running.descriptors(), before, "round {round}");
+    // From before anything is touched to the midst of an experiment.
+    let moments: [(&str, fn(u32, &Path) -> bool); 5] = [
+        ("its begin", |_, _| true),
+        ("its recording", |_, recording| recording.exists()),
+        ("the guardian", |pid, _| {
+            let pid = pid.to_string();
+            has_process(|words| words.contains(&&b"attach-guardian"[..]) && words.contains(&pid.as_bytes()))
+        }),
+        ("samples", |_, recording| rows(recording).is_some_and(|rows| !rows.samples.is_empty())),
+        ("an experiment", |_, recording| rows(recording).is_some_and(|rows| has_windows(&rows))),
+    ];
+    for (moment, has_come) in moments {
+        // And a little later.
+        for later in [0, 3, 20] {
+            let sandbox = Sandbox::new();
+            let mut whatif = begin(&sandbox, attach(&sandbox, &["-q", "-p", "fn:work"], &running.pid()));
+            wait_until(moment, || has_come(running.child.id(), &sandbox.recording()));
+            std::thread::sleep(Duration::from_millis(later));
+            whatif.kill().unwrap();
+            whatif.wait().unwrap();
+            wait_for_guardian(&running.pid());
+            running.is_fine();
+            assert_eq!(running.descriptors(), before, "{later} ms after {moment}");
+        }
     }
     running.end();
 }
@@ -420,11 +520,10 @@ fn what_cannot_be_attached_to_is_refused_and_goes_on() {
         thread.filter_map(|entry| entry.file_name().into_string().ok()).find(|one| *one != running.pid());
     refused(&attach_to(&thread.unwrap()), &format!("whatif attach {}", running.pid()));
     let mut stopped = Command::new("sleep").arg("1000").spawn().unwrap();
-    let pid = rustix::process::Pid::from_child(&stopped);
-    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
-    while !std::fs::read_to_string(format!("/proc/{}/stat", stopped.id())).unwrap().contains(") T ") {
-        std::thread::yield_now();
-    }
+    kill_process(Pid::from_child(&stopped), Signal::STOP).unwrap();
+    wait_until("a stop", || {
+        std::fs::read_to_string(format!("/proc/{}/stat", stopped.id())).unwrap().contains(") T ")
+    });
     refused(&attach_to(&stopped.id().to_string()), "kill -CONT");
     stopped.kill().unwrap();
     stopped.wait().unwrap();
@@ -446,17 +545,14 @@ fn static_programs_and_those_with_musl_are_profiled_in_place() {
         running.is_fine();
         let before = running.descriptors();
         let code = code_of(running.child.id(), &program);
-        for round in 0..2 {
-            let sandbox = Sandbox::new();
-            let options = ["--duration", "3", "--region", "work", "-p", "fn:short_lived"];
-            let ended = run(attach(&sandbox, &options, &running.pid()));
-            assert!(ended.stderr.contains("was let go, and goes on"), "{program:?}: {ended:#?}");
+        for _ in 0..2 {
+            let options = ["--region", "work", "-p", "fn:short_lived"];
+            let said = profile_until(&Sandbox::new(), &options, &running.pid(), |rows| {
+                is_visited(rows, "short_lived") && is_sampled(rows, "work")
+            });
+            assert!(said.contains("was let go, and goes on"), "{program:?}: {said}");
             running.is_fine();
             assert_eq!(running.descriptors(), before, "{program:?}");
-            assert!(sandbox.samples("work") > 50, "{program:?}: {ended:#?}");
-            let report = sandbox.report();
-            let visits = crate::support::point(&report, "short_lived")["visits"].as_u64();
-            assert!(visits > Some(0), "{program:?} {round}: {report:#}");
         }
         assert!(code_of(running.child.id(), &program) == code, "{program:?} is as it was");
         running.end();
@@ -488,21 +584,25 @@ fn assert_profiled_in_place(program: &Path, mode: &str) {
     let mut command = Command::new(program);
     command.args([mode, "100", "100", "1000000", "500"]);
     let mut running = Running::spawn(&mut command).unwrap();
-    std::thread::sleep(Duration::from_millis(300));
+    wait_until("the program to work", || has_worked(running.child.id()));
     let code = code_of(running.child.id(), program);
-    // On a busy machine there may be no sample in one of them.
-    let (mut rounds, mut is_seen) = (0, false);
-    while rounds < 2 || !is_seen && rounds < 20 {
-        let sandbox = Sandbox::new();
-        let options = ["--duration", "2", "--region", "main.regionA", "-p", "fn:main.done"];
-        let ended = run(attach(&sandbox, &options, &running.pid()));
-        assert!(ended.stderr.contains("was let go, and goes on"), "{program:?} {mode} {rounds}: {ended:#?}");
-        is_seen |= sandbox.samples("main.regionA") > 0;
+    for round in 0..2 {
+        let options = ["--region", "main.regionA", "-p", "fn:main.done"];
+        let said = profile_until(&Sandbox::new(), &options, &running.pid(), |rows| {
+            is_visited(rows, "main.done") && (round > 0 || is_sampled(rows, "main.regionA"))
+        });
+        assert!(said.contains("was let go, and goes on"), "{program:?} {mode} {round}: {said}");
         assert!(code_of(running.child.id(), program) == code, "{program:?} {mode} is as it was");
-        rounds += 1;
     }
-    assert!(is_seen, "{program:?} {mode}");
     assert!(running.child.try_wait().unwrap().is_none(), "{program:?} {mode} goes on");
+}
+
+/// A process has taken some CPU time: more than it takes to begin.
+fn has_worked(pid: u32) -> bool {
+    const TICKS_OF_BEGUN_PROGRAM: u64 = 5;
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let user_time = stat.rsplit(") ").next().unwrap().split(' ').nth(11).unwrap();
+    user_time.parse::<u64>().unwrap() >= TICKS_OF_BEGUN_PROGRAM
 }
 
 /// The code that a process has of its program.

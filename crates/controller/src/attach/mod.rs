@@ -373,7 +373,9 @@ impl Joining {
             self.forget_ended();
             // Those that were asked before, and have answered since.
             while let Ok(Some(line)) = self.heard.next(Some(Instant::now())) {
-                if let (Err(error), false) = (self.take(&line), self.quiet) {
+                // One that has ended meanwhile is refused as well, which is no news.
+                let has_ended = line.pid.is_some_and(members::has_ended);
+                if let (Err(error), false) = (self.take(&line), self.quiet || has_ended) {
                     let (pid, why) = (line.pid.unwrap_or(0), format!("{error:#}"));
                     kernel::say!("whatif: process {pid} is not profiled: {}", profile::printable(&why));
                 }

@@ -9,7 +9,6 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// It is told that this process is there as often as this.
@@ -56,7 +55,10 @@ pub struct Session {
     child: Child,
     input: Option<ChildStdin>,
     told: Receiver<Value>,
-    said: Arc<Mutex<VecDeque<String>>>,
+    /// The lines of its standard error.
+    said: Receiver<String>,
+    /// The last ones of these.
+    last_lines: VecDeque<String>,
     path: PathBuf,
     begun: Instant,
     length: Duration,
@@ -102,23 +104,16 @@ impl Session {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (sender, told) = channel();
-        let said = Arc::<Mutex<VecDeque<String>>>::default();
-        lines(output, move |line| drop(serde_json::from_str(&line).map(|value| sender.send(value))))?;
-        let keeps = Arc::clone(&said);
-        lines(errors, move |line| {
-            let mut said = keeps.lock().unwrap_or_else(PoisonError::into_inner);
-            said.push_back(line);
-            if said.len() > KEPT {
-                said.pop_front();
-            }
-        })?;
+        let ((tells, told), (says, said)) = (channel(), channel());
+        lines(output, move |line| drop(serde_json::from_str(&line).map(|value| tells.send(value))))?;
+        lines(errors, move |line| drop(says.send(line)))?;
         let now = Instant::now();
         Ok(Self {
             child,
             input,
             told,
             said,
+            last_lines: VecDeque::new(),
             path: path.to_owned(),
             begun: now,
             length,
@@ -181,6 +176,16 @@ impl Session {
         while let Ok(line) = self.told.try_recv() {
             self.take(&line);
         }
+        while let Ok(line) = self.said.try_recv() {
+            self.keep(line);
+        }
+    }
+
+    fn keep(&mut self, line: String) {
+        self.last_lines.push_back(line);
+        if self.last_lines.len() > KEPT {
+            self.last_lines.pop_front();
+        }
     }
 
     fn take(&mut self, line: &Value) {
@@ -203,10 +208,14 @@ impl Session {
     }
 
     fn ended(&mut self, status: Result<ExitStatus, String>) -> Outcome {
-        // What it has said last may be on its way through the thread that reads it.
-        let until = Instant::now() + Duration::from_secs(1);
-        while let Ok(line) = self.told.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        // What it has said last may be on its way through the threads that read it, which end with its pipes.
+        let until = Instant::now() + PATIENCE;
+        let left = || until.saturating_duration_since(Instant::now());
+        while let Ok(line) = self.told.recv_timeout(left()) {
             self.take(&line);
+        }
+        while let Ok(line) = self.said.recv_timeout(left()) {
+            self.keep(line);
         }
         let failed = match &status {
             Ok(status) if status.success() => None,
@@ -230,9 +239,8 @@ impl Session {
 
     /// What it has said last, as one line.
     fn words(&self) -> Option<String> {
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        let begin = said.iter().rposition(|line| line.starts_with("whatif: "))?;
-        let words: Vec<&str> = said.range(begin..).map(|line| line.trim()).collect();
+        let begin = self.last_lines.iter().rposition(|line| line.starts_with("whatif: "))?;
+        let words: Vec<&str> = self.last_lines.range(begin..).map(|line| line.trim()).collect();
         Some(words.join(" ").trim_start_matches("whatif: ").to_owned())
     }
 }

@@ -1,4 +1,5 @@
-/* Does as many jobs as its first argument says, unless the test has seen enough before, and ends with the second one as its status. */
+/* Does as many jobs as its first argument says, unless the test has seen enough before, and ends with the second one as its status. With
+ * a third one it prints how many jobs there were. */
 #include "common.h"
 #include "enough.h"
 
@@ -16,5 +17,7 @@ int main(int argc, char **argv)
         WHATIF_PROGRESS_NAMED("done");
 #endif
     }
+    if (argc > 3)
+        printf("%d\n", atoi(argv[1]));
     return atoi(argv[2]);
 }
