@@ -16,7 +16,9 @@ pub fn whatif() -> &'static Path {
 ///
 /// When another one is in use.
 pub fn use_whatif(path: &Path) {
-    assert_eq!(WHATIF.get_or_init(|| path.to_owned()), path, "whatif is in use");
+    // Commands run in folders of their own.
+    let path = std::path::absolute(path).expect("there is a current folder");
+    assert_eq!(*WHATIF.get_or_init(|| path.clone()), path, "whatif is in use");
 }
 
 /// The folder that cargo builds into: that of this program, or the one above it (`deps`, `examples`).

@@ -179,7 +179,7 @@ fn with_sanitizers(run: &mut Run) -> Result<()> {
 
 fn edge_triggered(run: &mut Run) -> Result<()> {
     let program = program!(run, sandbox::program("edges.c"));
-    let how = if run.seed % 2 == 0 { "edges" } else { "one_shot" };
+    let how = if run.seed.is_multiple_of(2) { "edges" } else { "one_shot" };
     let ended = Sandbox::new().profile(WORK_OF_SERVER, &program, &[how, "8"]);
     is_done(run, &ended);
     run.holds(format!("there is an answer: {ended:#?}"), ended.code() == Some(0));
