@@ -3,6 +3,7 @@
 #include "common.h"
 #include "enough.h"
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 static unsigned char *const PLACE = (unsigned char *)0x500000000000;
 static char path[64];
