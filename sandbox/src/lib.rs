@@ -99,6 +99,12 @@ impl Sandbox {
         self.path("recording.db")
     }
 
+    /// What is in the recording.
+    #[track_caller]
+    pub fn rows(&self) -> profile::Rows {
+        profile::Recording::open(&self.recording()).unwrap().rows().unwrap()
+    }
+
     /// `whatif run`, quiet, into [`recording`](Self::recording).
     pub fn profiling(&self, options: &[&str], program: &Path, arguments: &[&str]) -> Command {
         let mut command = self.whatif();

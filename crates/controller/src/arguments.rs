@@ -64,6 +64,10 @@ pub struct Run {
     #[arg(long, conflicts_with_all = ["no_delays", "start_only"])]
     pub end_to_end: bool,
 
+    /// Stop as soon as the recording has so many windows, as tests need that do not depend on how long these take
+    #[arg(long, value_name = "N", hide = true, conflicts_with_all = ["end_to_end", "list_regions", "start_only"])]
+    pub windows: Option<usize>,
+
     /// Run the program N times, into one recording (--duration limits all runs together)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,

@@ -49,6 +49,8 @@ pub struct Options {
     pub choices: Choices,
     pub fixed_speedups: bool,
     pub duration: Option<Duration>,
+    /// As many windows end the experiments.
+    pub windows: Option<usize>,
     /// Whether to run the program again until the answer is sure.
     until_sure: bool,
     /// Whether no option says when to stop.
@@ -114,6 +116,7 @@ impl Options {
         let until_sure = args.until_sure || args.end_to_end;
         let leaves_alone = !until_sure
             && args.duration.is_none()
+            && args.windows.is_none()
             && args.repeat.is_none()
             && !args.no_delays
             && !args.start_only
@@ -148,6 +151,7 @@ impl Options {
             choices,
             fixed_speedups,
             duration: args.duration,
+            windows: args.windows,
             until_sure,
             leaves_alone,
             precision: precision(&args.precision)?,

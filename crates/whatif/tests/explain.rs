@@ -1,28 +1,7 @@
 //! `whatif report --explain`, on a recording whose truth is known.
 
 use crate::support::{Ended, Sandbox, run};
-use crate::synthetic::{Truth, rows};
-use profile::{Recorder, Rows};
-use std::path::Path;
-
-/// Writes what `rows` hold of windows and sessions; keys begin at 1, as those of a new recording do.
-fn record(path: &Path, rows: &Rows) {
-    let mut recorder = Recorder::create(path).unwrap();
-    for session in &rows.sessions {
-        assert_eq!(recorder.begin_session(&session.start).unwrap(), session.id);
-        recorder.finish_session(session.id, &session.end.unwrap()).unwrap();
-    }
-    for (id, point) in &rows.points {
-        assert_eq!(recorder.intern_point(point).unwrap(), *id);
-    }
-    for (id, region) in &rows.regions {
-        assert_eq!(recorder.intern_region(region).unwrap(), *id);
-    }
-    for block in rows.windows.chunk_by(|a, b| a.block == b.block) {
-        recorder.add_block(block).unwrap();
-    }
-    recorder.close().unwrap();
-}
+use crate::synthetic::{Truth, record, rows};
 
 fn explain(sandbox: &Sandbox, arguments: &[&str]) -> Ended {
     let mut command = sandbox.whatif();

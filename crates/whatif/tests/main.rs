@@ -9,7 +9,6 @@ mod ab;
 mod agent;
 mod answer;
 mod attach;
-mod audit;
 mod circles;
 mod collect;
 mod commands;

@@ -1,6 +1,8 @@
 //! `whatif watch`, on a terminal of its own.
 
-use crate::support::{HANG, Sandbox, program, run};
+use crate::support::{HANG, Sandbox, run, skip};
+use crate::synthetic::{Truth, record, rows};
+use profile::{Exit, Recorder, RegionKind, Rows};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcgetattr, tcsetwinsize};
@@ -180,38 +182,38 @@ impl Drop for Watch {
     }
 }
 
-/// Ends a program that would run for much longer.
-struct Run(Child);
-
-impl Drop for Run {
-    fn drop(&mut self) {
-        let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
-        let _ = self.0.wait();
-    }
-}
-
 fn watch(sandbox: &Sandbox) -> Command {
     let mut command = sandbox.whatif();
     command.arg("watch").arg(sandbox.recording()).env_remove("NO_COLOR");
     command
 }
 
+/// A run in which the region `often` takes four fifths of the time, and which ended with exit code 7.
+fn often() -> Rows {
+    let mut rows = rows(&[Truth { name: "often", slope: 0.8, noise: 0.02, blocks: 40 }]);
+    rows.sessions[0].end.as_mut().unwrap().exit = Exit::Code(7);
+    for region in rows.regions.values_mut() {
+        (region.kind, region.function) = (RegionKind::Function, None);
+    }
+    rows
+}
+
 #[test]
 fn a_run_is_watched_from_before_its_beginning_to_its_end() {
-    let Some(live) = program("live.c") else { return };
     let sandbox = Sandbox::new();
     let mut watch = Watch::start(watch(&sandbox));
     watch.sees(&["is not there yet", "q quit"]);
     assert_ne!(settings(&watch.terminal), watch.settings, "keys are read one by one");
 
-    let mut command = sandbox.profiling(&["--region", "often", "--speedup", "50,100"], &live, &["3600"]);
-    let run = Run(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let mut rows = often();
+    let end = rows.sessions[0].end.take().unwrap();
+    record(&sandbox.recording(), &rows);
     let shown =
-        watch.sees(&["often", "helps", "running, ", "less time in `often`", "What makes `round` faster"]);
+        watch.sees(&["often", "helps", "running, ", "less time in `often`", "What makes `requests` faster"]);
     assert!(shown.contains("speedup"), "the curve is there:\n{shown}");
 
     watch.press("\r");
-    watch.sees(&["Esc back", "`round` without speedups, over time"]);
+    watch.sees(&["Esc back", "`requests` without speedups, over time"]);
     watch.press("\x1b[D"); // ←
     watch.sees(&["⏎ curve"]);
     watch.press("/nosuch");
@@ -247,7 +249,9 @@ fn a_run_is_watched_from_before_its_beginning_to_its_end() {
     watch.press("?");
     watch.sees(&["often", "/OFT  Esc all"]);
 
-    drop(run);
+    let mut recorder = Recorder::create(&sandbox.recording()).unwrap();
+    recorder.finish_session(rows.sessions[0].id, &end).unwrap();
+    recorder.close().unwrap();
     watch.sees(&["ended, "]);
     assert!(watch.shown.0.lock().unwrap().colours);
     watch.press("q");
@@ -262,13 +266,11 @@ fn ignores_hangups() -> bool {
 
 #[test]
 fn whatever_ends_it_gives_the_terminal_back() {
-    let Some(live) = program("live.c") else { return };
     let sandbox = Sandbox::new();
-    sandbox.profile(&["--region", "often", "--speedup", "50,100"], &live, &["0.5"]);
-    assert!(sandbox.recording().exists());
+    record(&sandbox.recording(), &often());
     for (ends, expected) in [("\x03", 0), ("TERM", 15), ("HUP", 1), ("INT", 2)] {
         if ends == "HUP" && ignores_hangups() {
-            eprintln!("skipped: SIGHUP is ignored here (nohup), and so it is by what is started");
+            skip("SIGHUP is ignored here (nohup), and so it is by what is started");
             continue;
         }
         let mut command = watch(&sandbox);

@@ -46,6 +46,8 @@ const LOOKED_AT: usize = 50;
 pub struct Outcome {
     /// Experiments.
     pub blocks: u64,
+    /// Windows of them.
+    pub windows: usize,
     /// Whether any progress point was visited during one.
     pub visited: bool,
     pub delayed: Nanos,
@@ -131,7 +133,8 @@ impl<'a> Series<'a> {
         // Windows that may have to be measured again.
         let mut held: Vec<Vec<profile::Window>> = Vec::new();
         while !over() {
-            if self.runs.is_enough(options) {
+            let windows = outcome.windows + held.iter().map(Vec::len).sum::<usize>();
+            if self.runs.is_enough(options) || options.windows.is_some_and(|enough| windows >= enough) {
                 break;
             }
             let memory = self.shared.memory();
@@ -213,6 +216,7 @@ impl<'a> Series<'a> {
         for windows in held.drain(..) {
             self.session.block(&windows)?;
             outcome.blocks += 1;
+            outcome.windows += windows.len();
             self.target.is_profiled();
             if self.runs.outlook.add(windows) {
                 self.look()?;

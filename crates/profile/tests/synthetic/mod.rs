@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test uses what it needs")]
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use profile::*;
 
@@ -146,4 +147,25 @@ pub fn with_latency(mut rows: Rows) -> Rows {
         window.in_flight.push(InFlight { begin, integral });
     }
     rows
+}
+
+/// Writes what `rows` hold of windows and sessions, which may not have ended; keys begin at 1, as those of a new recording do.
+pub fn record(path: &Path, rows: &Rows) {
+    let mut recorder = Recorder::create(path).unwrap();
+    for session in &rows.sessions {
+        assert_eq!(recorder.begin_session(&session.start).unwrap(), session.id);
+        if let Some(end) = &session.end {
+            recorder.finish_session(session.id, end).unwrap();
+        }
+    }
+    for (id, point) in &rows.points {
+        assert_eq!(recorder.intern_point(point).unwrap(), *id);
+    }
+    for (id, region) in &rows.regions {
+        assert_eq!(recorder.intern_region(region).unwrap(), *id);
+    }
+    for block in rows.windows.chunk_by(|a, b| a.block == b.block) {
+        recorder.add_block(block).unwrap();
+    }
+    recorder.close().unwrap();
 }

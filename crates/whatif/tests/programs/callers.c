@@ -1,4 +1,4 @@
-/* One thread, whose helper works four times as long for A as for B. */
+/* One thread, whose helper works four times as long for A as for B: for so many rounds, or until it is asked to end. */
 #include "common.h"
 
 __attribute__((noinline)) static void helper(long n) { STEPS(n); }
@@ -16,11 +16,13 @@ __attribute__((noinline)) static void B(void)
     sink++;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    for (;;) {
+    const long rounds = argc > 1 ? atol(argv[1]) : -1;
+    for (long i = 0; i != rounds; i++) {
         A();
         B();
         WHATIF_PROGRESS_NAMED("round");
     }
+    return 0;
 }

@@ -1,4 +1,5 @@
-/* All the time is spent in the vdso, for a function that asks for the time. */
+/* All the time is spent in the vdso, for a function that asks for the time: so often, or until it is asked to end. */
+#include <stdlib.h>
 #include <time.h>
 
 static volatile long sink;
@@ -12,8 +13,10 @@ __attribute__((noinline)) static void tick(void)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    for (;;)
+    const int times = argc > 1 ? atoi(argv[1]) : -1;
+    for (int i = 0; i != times; i++)
         tick();
+    return 0;
 }
