@@ -18,15 +18,11 @@ fn rate(output: &str, point: &str) -> Option<f64> {
     output.lines().find_map(of_point)
 }
 
-/// Those that measure do not do so beside others.
-static MEASURING: Mutex<()> = Mutex::new(());
-
 /// Programs ask for the time between rounds, and so finish one, however busy the machine: several run at a time, because most of them
 /// wait.
 #[test]
 fn every_target_prints_a_rate() {
     build().unwrap();
-    let _guard = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
     let left = Mutex::new(TARGETS.iter());
     let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
     thread::scope(|scope| {
@@ -58,19 +54,16 @@ fn prints_a_rate(target: &Target) {
     assert_eq!(unknown.status.code(), Some(2), "{}", target.name);
 }
 
-/// It shrinks with the work, beside which nothing else is in it.
+/// How it shrinks with the work is for `bench accept --only points::`.
 #[test]
 fn a_server_prints_the_latency_of_its_requests_as_well() {
     build().unwrap();
-    let _guard = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
-    let latency = |name, region| {
-        let target = TARGETS.iter().find(|target| target.name == name).unwrap();
-        let output =
-            Command::new(path(name).unwrap()).args(target.arguments).args([region, "seconds=0.3"]).output();
-        1.0 / rate(&String::from_utf8_lossy(&output.unwrap().stdout), "request").unwrap()
-    };
     for name in ["hyper_open", "hyper_think", "hyper_workers"] {
-        assert!(latency(name, "scale=0") < 0.5 * latency(name, "scale=1"), "{name}");
+        let target = TARGETS.iter().find(|target| target.name == name).unwrap();
+        let mut server = Command::new(path(name).unwrap());
+        let output = server.args(target.arguments).args(["scale=1", "seconds=0.3"]).output().unwrap();
+        let rate = rate(&String::from_utf8_lossy(&output.stdout), "request");
+        assert!(rate.is_some(), "{name}: {output:?}");
     }
 }
 

@@ -14,7 +14,7 @@ fn source(name: &str) -> PathBuf {
 
 /// Compiles a source next to this test and returns the program or library.
 fn compile(compiler: &str, name: &str, output: &str, flags: &[&str]) -> PathBuf {
-    let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join(output);
+    let output = env::temp_dir().join(format!("whatif-points-{}-{output}", std::process::id()));
     let status = Command::new(compiler)
         .args(flags)
         .arg("-I")

@@ -1,9 +1,14 @@
 //! `whatif fleet`: a recording that was really made gets to a server, and the answer is the one that the recording gives.
 
+use crate::attach::{begin, wait_until, wait_until_recorded};
 use crate::machines;
 use crate::nodes::Nodes;
 use crate::support::{Ended, Sandbox, program, run};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+
+/// So many are enough for an answer about a host.
+const WINDOWS_OF_A_HOST: usize = 16;
 
 fn json(ended: Ended) -> Value {
     let ended = ended.assert_success();
@@ -85,9 +90,13 @@ fn a_recording_is_worth_the_same_on_a_server() {
     let Some(program) = program("hinted.c") else { return };
     let sandbox = Sandbox::new();
     let recording = sandbox.recording();
-    let mut command = sandbox.profiling(&["--region", "needed", "--speedup", "25,50"], &program, &["80"]);
+    // It runs until there is something to compare.
+    let mut command = sandbox.profiling(&["--region", "needed", "--speedup", "25,50"], &program, &["10000"]);
     command.env("WHATIF_LABELS", "service=rounds,version=1.0");
-    run(command).assert_success();
+    let mut session = begin(&sandbox, command);
+    wait_until_recorded(&sandbox, &mut session, |rows| rows.windows.len() >= WINDOWS_OF_A_HOST);
+    kill_process(Pid::from_child(&session), Signal::INT).unwrap();
+    wait_until("the end of the run", || session.try_wait().unwrap().is_some());
     let fleet = |words: &[&str]| fleet(&sandbox, words);
     let path = recording.to_str().unwrap();
     let mut local = json(fleet(&["worth", "--json", "--recordings", path]));
@@ -109,19 +118,6 @@ fn a_recording_is_worth_the_same_on_a_server() {
     let gate = ["worth", "--top", "0", "--fail-if", "slope(needed, round) > -99", "--recordings", path];
     let ended = fleet(&gate).assert_code(code);
     assert!(ended.stderr.contains(said), "{ended:#?}");
-    // By other sums over the same windows the report comes to about the same.
-    let report = sandbox.report();
-    let known = crate::support::region(&report, "needed")["points"][0].clone();
-    let number = |of: &Value, name: &str| of[name].as_f64().unwrap_or_else(|| panic!("{name}: {of:#}"));
-    if known["blocks"].as_u64() >= Some(10) {
-        let numbers = &row["numbers"];
-        assert_eq!(row["versions"][0]["version"], "1.0");
-        assert!(
-            number(numbers, "slope_lo") < number(&known, "slope_hi")
-                && number(&known, "slope_lo") < number(numbers, "slope_hi"),
-            "{numbers:#}\n{known:#}"
-        );
-    }
     let Some(nodes) = Nodes::start(1) else { return };
     let url = nodes.urls()[0].clone();
     fleet(&["init", "--url", &url]).assert_success();
