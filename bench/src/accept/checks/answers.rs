@@ -195,7 +195,7 @@ fn listed_shares(run: &mut Run<'_>) -> Result<()> {
         // The kernel's library, which is no file.
         ("clock.c", "clock", "-fno-omit-frame-pointer", "tick"),
         ("clock.c", "clock-without", "-fomit-frame-pointer", "tick"),
-        ("units.c", "units", "-O2", "parse"),
+        ("units.c", "units-listed", "-O2", "parse"),
     ] {
         let Some(program) = compiled(run, program_as(source, name, &[flag])) else { return Ok(()) };
         let share = share(&listed(&[], &program), label)?;
