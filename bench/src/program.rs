@@ -80,6 +80,13 @@ pub fn duration(command: &mut Command) -> Result<Duration> {
     Ok(began.elapsed())
 }
 
+/// How long `command` runs, however it ends.
+pub fn duration_of_any(command: &mut Command) -> Result<Duration> {
+    let began = Instant::now();
+    command.stdin(Stdio::null()).output().with_context(|| format!("{command:?} does not start"))?;
+    Ok(began.elapsed())
+}
+
 /// Runs `command` to its end, or kills it with all its children when it hangs.
 pub fn output(command: &mut Command) -> Result<Output> {
     output_within(command, LIMIT)

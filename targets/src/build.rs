@@ -33,6 +33,16 @@ const OTHERS: &[(&str, Language)] = &[("start_true", Language::C), ("visits", La
 /// When there is no compiler, or it fails; the message names the command. `$CC` and `$CXX` choose
 /// another than `cc` and `c++`.
 pub fn build() -> io::Result<PathBuf> {
+    build_rust()?;
+    build_without_cargo()
+}
+
+/// Builds the C and C++ targets only, and returns their folder. `cargo test` has built the Rust ones for its tests.
+///
+/// # Errors
+///
+/// As [`build`](fn@build).
+pub fn build_without_cargo() -> io::Result<PathBuf> {
     // Tests of one process build at the same time.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,7 +56,6 @@ pub fn build() -> io::Result<PathBuf> {
         let source = source(program, language);
         compile(&source, &folder.join(program)).or_else(|error| without(&source, &folder, error))?;
     }
-    build_rust()?;
     Ok(folder)
 }
 

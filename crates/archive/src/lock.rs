@@ -14,7 +14,7 @@ const NAME: &str = "writer.lock";
 /// Held by the writer.
 #[derive(Debug)]
 pub(super) struct Lock {
-    _file: File,
+    file: File,
 }
 
 impl Lock {
@@ -40,6 +40,13 @@ impl Lock {
         }
         // Only for the message above: on a full disk it does without.
         let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-        Ok(Lock { _file: file })
+        Ok(Lock { file })
+    }
+}
+
+impl Drop for Lock {
+    /// Not left to closing the descriptor: a process that is being started by another thread has it as well, until it executes its program.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
     }
 }

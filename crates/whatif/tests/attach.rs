@@ -481,7 +481,9 @@ fn the_command_may_be_killed_at_any_moment() {
     running.is_fine();
     let before = running.descriptors();
     // From before anything is touched to the midst of an experiment.
-    let moments: [(&str, fn(u32, &Path) -> bool); 5] = [
+    /// Whether a moment has come, of a process and a recording.
+    type HasCome = fn(u32, &Path) -> bool;
+    let moments: [(&str, HasCome); 5] = [
         ("its begin", |_, _| true),
         ("its recording", |_, recording| recording.exists()),
         ("the guardian", |pid, _| {

@@ -365,7 +365,7 @@ fn a_full_disk_is_waited_for() {
     let sandbox = Sandbox::new();
     let folder = sandbox.recording().with_file_name("cycles");
     std::fs::create_dir_all(&folder).unwrap();
-    let script = "mount -t tmpfs -o size=3m none \"$1\" || exit 77; shift; exec \"$@\"";
+    let script = "mount -t tmpfs -o size=32m none \"$1\" || exit 77; shift; exec \"$@\"";
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", script, "sh"]).arg(&folder).arg(sandbox.whatif().get_program());
     command.args(["collect", "--interval", "1", "--rate", "997", "--max-cpu", "100%", "--db"]).arg(&folder);

@@ -279,10 +279,10 @@ fn code_that_only_a_forked_child_has_is_known() {
     let sandbox = Sandbox::new();
     let options = ["--binary", "*plugin.so", "--speedup", "50"];
     let command = sandbox.profiling(&options, &loads, &[plugin.to_str().unwrap()]);
-    sandbox.run_until(command, |rows| samples_of(rows, "hot") > 0).assert_success();
+    sandbox.run_until(command, |rows| samples_of(rows, "serve") > 0).assert_success();
     let rows = profile::Recording::open(&sandbox.recording()).unwrap().rows().unwrap();
-    let hot = rows.regions.values().find(|region| region.name == "hot").unwrap();
-    assert!(hot.image.path.ends_with("plugin.so"), "{hot:?}");
+    let serve = rows.regions.values().find(|region| region.name == "serve").unwrap();
+    assert!(serve.image.path.ends_with("plugin.so"), "{serve:?}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ pub mod accuracy;
 mod answers;
 mod attach;
 mod continuous;
+mod cost;
 mod points;
 mod signals;
 mod trees;
@@ -12,7 +13,14 @@ use crate::accept::check::Check;
 
 /// All of them.
 pub fn all() -> Vec<Check> {
-    let groups =
-        [answers::CHECKS, attach::CHECKS, continuous::CHECKS, points::CHECKS, signals::CHECKS, trees::CHECKS];
+    let groups = [
+        answers::CHECKS,
+        attach::CHECKS,
+        continuous::CHECKS,
+        cost::CHECKS,
+        points::CHECKS,
+        signals::CHECKS,
+        trees::CHECKS,
+    ];
     groups.iter().flat_map(|group| group.iter().cloned()).chain(accuracy::checks()).collect()
 }
