@@ -10,8 +10,11 @@ static volatile unsigned long sink;
 static void *work(void *name)
 {
     prctl(PR_SET_NAME, name);
-    for (;;)
-        sink++;
+    for (;;) {
+        for (int i = 0; i < 1000000; i++)
+            sink++;
+        usleep(10000);
+    }
 }
 
 static void *pause_a_lot(void *name)
