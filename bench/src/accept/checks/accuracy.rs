@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use targets::TARGETS;
 
-use crate::accept::check::{Body, Check, Run, UNBOUNDED};
+use crate::accept::check::{Body, Check, Run};
 use crate::accept::plan::Plan;
 use crate::machine::Patience;
 use crate::native::{self, Effort};
@@ -23,9 +23,11 @@ const SPEEDUPS: &[u32] = &[50, 100];
 const EFFORT: Effort = Effort { rounds: 3, seconds: 0.4 };
 /// Of a profiled run.
 const SECONDS: f64 = 4.0;
-/// How far a prediction may be from the truth, beyond what is unsure of the truth.
-const MAX_ERROR_POINTS: f64 = 12.0;
-const MAX_ERROR_POINTS_OF_RANDOM_PROGRAM: f64 = 20.0;
+/// How far the interval of a prediction may be from that of the truth.
+const MAX_DISTANCE_POINTS: f64 = 6.0;
+const MAX_DISTANCE_POINTS_OF_RANDOM_PROGRAM: f64 = 10.0;
+/// An interval that reaches further to either side says too little to be judged.
+const MAX_HALF_WIDTH: f64 = 0.2;
 /// What is unsure of the truth is taken into account up to here.
 const MAX_DOUBT_OF_TRUTH: f64 = 0.05;
 /// A region that is truly worth less, or more, at 100 %, contradicts the verdict *helps*, or *no effect*.
@@ -56,30 +58,34 @@ pub fn checks() -> Vec<Check> {
 /// Predicts what each region of a program is worth, and measures what is true.
 pub fn predictions(run: &mut Run, subject: &dyn Subject) -> Result<()> {
     let is_random = subject.name().starts_with("seed=");
-    let most = if is_random { MAX_ERROR_POINTS_OF_RANDOM_PROGRAM } else { MAX_ERROR_POINTS };
+    let most = if is_random { MAX_DISTANCE_POINTS_OF_RANDOM_PROGRAM } else { MAX_DISTANCE_POINTS };
     let patience = Patience::new(0, Duration::ZERO);
     let truths = native::truths(subject, SPEEDUPS, EFFORT, run.machine, &patience)?.value;
+    let mut judged = 0;
     for region in subject.regions() {
         let question = Question { target: subject, region, speedups: SPEEDUPS, seconds: SECONDS };
         let answers = run.whatif.predict_with(&[], &question)?;
-        if answers.is_empty() {
-            run.inconclusive(format!("no answer about {region}"));
-        }
         if answers.iter().any(|answer| answer.trusted == Some(false)) {
             run.holds(format!("the audit of {region} balances"), false);
         }
         for answer in answers {
             let truth = truths.iter().find(|truth| truth.region == region && truth.speedup == answer.speedup);
-            let Some(truth) = truth else { continue };
-            let error =
-                (answer.gain - truth.gain.estimate).abs() - truth.gain.half_width().min(MAX_DOUBT_OF_TRUTH);
+            let (Some(truth), Some(low), Some(high)) = (truth, answer.low, answer.high) else { continue };
+            if high - low > 2.0 * MAX_HALF_WIDTH {
+                continue;
+            }
+            judged += 1;
+            let doubt = truth.gain.half_width().min(MAX_DOUBT_OF_TRUTH);
+            let (lowest, highest) = (truth.gain.estimate - doubt, truth.gain.estimate + doubt);
             let what = format!(
-                "error of {region} at {} % in points (predicted {:.1}, true {:.1})",
+                "points between prediction and truth of {region} at {} % ({:.1}, {:.1} to {:.1}; true {:.1})",
                 answer.speedup,
                 answer.gain * 100.0,
+                low * 100.0,
+                high * 100.0,
                 truth.gain.estimate * 100.0
             );
-            run.measured(what, error * 100.0, -UNBOUNDED..=most);
+            run.measured(what, (low - highest).max(lowest - high).max(0.0) * 100.0, 0.0..=most);
             if answer.speedup == 100 {
                 let contradicts = match answer.verdict {
                     Some(Verdict::Helps) => truth.gain.high * 100.0 < NO_GAIN_POINTS,
@@ -89,6 +95,9 @@ pub fn predictions(run: &mut Run, subject: &dyn Subject) -> Result<()> {
                 run.holds(format!("the verdict on {region} agrees with the truth"), !contradicts);
             }
         }
+    }
+    if judged == 0 {
+        run.inconclusive("no answer that is sure enough to be judged");
     }
     Ok(())
 }
