@@ -1,5 +1,6 @@
 //! Programs that cannot be started or profiled: the shell's exit codes, one line, and advice.
 
+use crate::attach::may_trace;
 use crate::points::whole_runs;
 use crate::support::{
     Ended, Sandbox, go_program, other_go_programs, program, program_as, run, skip, static_program, whatif,
@@ -80,6 +81,9 @@ fn what_the_runtime_cannot_be_loaded_into() {
 /// Nothing can be preloaded: they are held at their beginning, and end as they would.
 #[test]
 fn static_programs_and_those_with_musl() {
+    if !may_trace() {
+        return;
+    }
     for program in without_preloading("worker.c", "worker") {
         let options = ["--region", "job", "-p", "fn:job"];
         let sandbox = Sandbox::new();
@@ -98,6 +102,9 @@ fn static_programs_and_those_with_musl() {
 
 #[test]
 fn go_programs() {
+    if !may_trace() {
+        return;
+    }
     let alone = go_program("go-launched").into_iter();
     for program in alone.chain(other_go_programs("go-launched")) {
         let options = ["--region", "main.regionA", "-p", "fn:main.done"];
