@@ -24,7 +24,7 @@ export const start = () => chromium.launch({ executablePath: CHROMIUM, args: QUI
 export async function visit(browser, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
   const page = await context.newPage();
-  page.setDefaultTimeout(15_000);
+  page.setDefaultTimeout(300_000);
   const complaints = [];
   const asked = [];
   page.on("console", (message) => {

@@ -47,7 +47,7 @@ describe.skipIf(WHATIF === undefined)("a program that runs", () => {
     await page.getByRole("button", { name: "Pin", exact: true }).click();
     await page.getByRole("button", { name: "Unpin" }).waitFor();
     // The program ends, and what is known stays.
-    await page.waitForFunction(() => !document.body.innerText.includes("● live"), undefined, { timeout: 30_000 });
+    await page.waitForFunction(() => !document.body.innerText.includes("● live"));
     expect(await page.locator("h1").innerText()).toContain("A");
     expect(abroad(visitor.asked)).toEqual([]);
     expect(visitor.complaints).toEqual([]);
