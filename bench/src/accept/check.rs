@@ -110,7 +110,6 @@ pub struct Run<'a> {
 #[derive(Clone, Debug, Serialize)]
 pub struct Ended {
     /// How it ended.
-    #[serde(skip)]
     pub outcome: RunOutcome,
     /// All that it measured.
     pub measurements: Vec<Measurement>,

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::Judged;
 use super::check::{Check, Ended};
-use super::plan::{RunOutcome, Verdict};
+use super::plan::{Tally, Verdict};
 
 /// CPU flags that have made a difference: the size of a signal's frame.
 const NOTED_FLAGS: [&str; 3] = ["avx2", "avx512f", "amx_tile"];
@@ -32,19 +32,11 @@ struct Line<'a> {
     machine: Machine,
     check: &'a str,
     seed: u64,
-    verdict: &'static str,
-    passed: u32,
-    failed: u32,
-    inconclusive: u32,
-    seconds: f64,
-    runs: Vec<Logged<'a>>,
-}
-
-#[derive(Debug, Serialize)]
-struct Logged<'a> {
-    outcome: &'static str,
+    verdict: Verdict,
     #[serde(flatten)]
-    run: &'a Ended,
+    tally: Tally,
+    seconds: f64,
+    runs: &'a [Ended],
 }
 
 impl Machine {
@@ -75,26 +67,15 @@ pub fn machine_sentence() -> String {
 
 /// Appends what became of a check.
 pub fn append(path: &Path, check: &Check, seed: u64, judged: &Judged) -> Result<()> {
-    let outcome = |ended: &Ended| match ended.outcome {
-        RunOutcome::Passed => "passed",
-        RunOutcome::Failed => "failed",
-        RunOutcome::Inconclusive => "inconclusive",
-    };
     let line = Line {
         time: SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs()),
         machine: Machine::here(),
         check: &check.name,
         seed,
-        verdict: match judged.verdict {
-            Verdict::Accepted => "accepted",
-            Verdict::Rejected => "rejected",
-            Verdict::Inconclusive => "inconclusive",
-        },
-        passed: judged.tally.passed,
-        failed: judged.tally.failed,
-        inconclusive: judged.tally.inconclusive,
+        verdict: judged.verdict,
+        tally: judged.tally,
         seconds: judged.seconds,
-        runs: judged.runs.iter().map(|ended| Logged { outcome: outcome(ended), run: ended }).collect(),
+        runs: &judged.runs,
     };
     let text = serde_json::to_string(&line)? + "\n";
     let mut file = OpenOptions::new()

@@ -183,21 +183,21 @@ fn print(check: &Check, judged: &Judged) {
 
 /// Whether the checks about accuracy find what is broken: each fault of `bench audit` on each target that it concerns.
 fn find_broken_engines(options: &Options, seed: u64, machine: &Machine, whatif: &Whatif) -> Result<()> {
-    let (mut rejected, mut trials) = (0_u32, 0_u32);
+    let (all, mut rejected, mut trials) = (checks::all(), 0_u32, 0_u32);
     for fault in FAULTS {
         let broken = whatif.clone_with(fault.options)?;
         for target in fault.targets {
             let name = format!("truth::{target}");
             let chosen = options.only.is_empty()
                 || options.only.iter().any(|part| name.contains(part) || fault.name.contains(part));
-            let Some(check) = checks::all().into_iter().find(|check| check.name == name && chosen) else {
+            let Some(check) = all.iter().find(|check| check.name == name && chosen) else {
                 continue;
             };
-            let judged = judge(&check, seed, machine, &broken);
+            let judged = judge(check, seed, machine, &broken);
             print!("{:<32} ", fault.name);
-            print(&check, &judged);
+            print(check, &judged);
             if let Some(path) = &options.json {
-                log::append(path, &check, seed, &judged)?;
+                log::append(path, check, seed, &judged)?;
             }
             trials += 1;
             rejected += u32::from(judged.verdict == Verdict::Rejected);

@@ -9,6 +9,8 @@
 
 use std::ops::RangeInclusive;
 
+use serde::Serialize;
+
 use crate::interval::Interval;
 
 /// Conclusive runs of the first stage, all of which must pass for the check to end there.
@@ -36,7 +38,8 @@ pub enum Plan {
 }
 
 /// How one run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum RunOutcome {
     /// What was measured is as it must be.
     Passed,
@@ -47,7 +50,8 @@ pub enum RunOutcome {
 }
 
 /// What a check comes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// There is no evidence against it.
     Accepted,
@@ -58,7 +62,7 @@ pub enum Verdict {
 }
 
 /// Runs so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
     /// Runs that passed.
     pub passed: u32,

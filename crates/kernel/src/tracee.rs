@@ -255,6 +255,12 @@ impl Tracee {
         self.registers.orig_rax.cast_signed() >= 0
     }
 
+    /// Its number.
+    #[must_use]
+    pub fn thread(&self) -> u32 {
+        self.thread.cast_unsigned()
+    }
+
     /// Its stack pointer.
     #[must_use]
     pub fn stack_pointer(&self) -> u64 {

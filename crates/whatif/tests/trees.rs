@@ -45,6 +45,7 @@ fn what_a_program_executes_is_profiled_with_it() {
             && samples_of(rows, "job") > 0
             && samples_of(rows, "prepare") > 0
             && visits_of(rows, "done") > 0
+            && rows.windows.iter().any(|window| rows.regions[&window.region].name == "job")
     });
     // All have ended as they would have. (The report is on standard output as well.)
     assert_eq!(ended.code(), Some(7), "{ended:#?}");
@@ -55,8 +56,11 @@ fn what_a_program_executes_is_profiled_with_it() {
     let note = ended.stderr.lines().find(|line| line.contains("profiled with it")).unwrap_or_default();
     assert!(note.contains("worker (") && note.contains(" times)"), "{ended:#?}");
     let report = sandbox.report();
-    let image = |name: &str| region(&report, name)["image"]["path"].as_str().unwrap_or_default().to_owned();
-    assert!(image("job").ends_with("worker") && image("prepare").ends_with("master"), "{report:#}");
+    let rows = sandbox.rows();
+    for (name, program) in [("job", "worker"), ("prepare", "master")] {
+        let region = rows.regions.values().find(|region| region.name == name).unwrap();
+        assert!(region.image.path.ends_with(program), "{region:?}");
+    }
     // Reports name the programs,
     assert_eq!(region(&report, "job")["program"], "worker", "{report:#}");
     let programs = report["programs"].as_array().unwrap();

@@ -181,7 +181,10 @@ impl Loader {
             // Older kernels take it for a hint.
             match self.map([start, length, READ_EXECUTE, flags, map::NO_FILE, 0]) {
                 Ok(at) if at == start => return Ok(start),
-                Ok(at) => drop(self.system_call(call::MUNMAP, [at, length, 0, 0, 0, 0])),
+                Ok(at) => {
+                    reason = anyhow!("memory was mapped at {at:#x} instead of {start:#x}, near its program");
+                    drop(self.system_call(call::MUNMAP, [at, length, 0, 0, 0, 0]));
+                }
                 Err(error) => {
                     reason = error.context(format!("no memory can be mapped at {start:#x}, near its program"))
                 }
@@ -231,6 +234,7 @@ impl Loader {
         const PAUSE: Duration = Duration::from_millis(1);
         const CAREFUL: Duration = Duration::from_millis(200);
         let begin = Instant::now();
+        let mut why = "is one of them frozen, or does it wait for a device?".to_owned();
         while begin.elapsed() < LONGEST {
             self.release_late_ones();
             // One that waits for a device would let the others wait: but there may always be one.
@@ -238,8 +242,10 @@ impl Loader {
             let all_are_ready = self.threads_alive().iter().all(is_ready);
             if !self.has_late_ones() && (all_are_ready || begin.elapsed() > CAREFUL) {
                 let stopped = self.stop_all()?;
-                let stopped = stopped.filter(|all| !all.iter().any(|tracee| self.is_in_midst(tracee)));
-                if let Some(mut stopped) = stopped {
+                let in_midst = stopped.iter().flatten().find(|tracee| self.is_in_midst(tracee));
+                if let Some(tracee) = in_midst {
+                    why = format!("thread {} remains where code is to be replaced", tracee.thread());
+                } else if let Some(mut stopped) = stopped {
                     ensure!(self.is_there(), "it has executed another program");
                     // Before anything is written: whatever becomes of this process, they go on there.
                     for tracee in &mut stopped {
@@ -254,7 +260,7 @@ impl Loader {
             }
             std::thread::sleep(PAUSE);
         }
-        bail!("its threads do not all stop at once (is one of them frozen, or does it wait for a device?)")
+        bail!("its threads do not all stop at once ({why})")
     }
 
     /// Its threads that have not ended, and what each does, as proc_pid_stat(5) says it.
@@ -301,10 +307,18 @@ impl Loader {
             let nth = self.hooks.partition_point(|hook| hook.place <= address);
             all.contains(&address) && nth > 0 && self.hooks[nth - 1].midst().contains(&address)
         };
-        let stack = self.memory.read_up_to(tracee.stack_pointer() & !7, STACK).unwrap_or_default();
-        let words = stack.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap()));
         let pointer = tracee.instruction_pointer();
-        is_midst(pointer) && self.moved(pointer).is_none() || words.into_iter().any(is_midst)
+        if is_midst(pointer) && self.moved(pointer).is_none() {
+            return true;
+        }
+        // Go blocks all signals in its handlers, and its stacks lie beside others that are no longer used.
+        let is_only_go = |program: &HookedProgram| program.go.is_some() && !program.has_libc();
+        if tracee.mask() == 0 && self.hooked_program.as_ref().is_some_and(is_only_go) {
+            return false;
+        }
+        let stack = self.memory.read_up_to(tracee.stack_pointer() & !7, STACK).unwrap_or_default();
+        let mut words = stack.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap()));
+        words.any(is_midst)
     }
 
     /// Where a thread goes on that is right behind a system call which a hook replaces.
@@ -321,7 +335,7 @@ fn room_near(place: u64, length: u64, areas: &[Area]) -> Vec<u64> {
     /// Lower addresses are not mapped (`vm.mmap_min_addr`).
     const LOWEST: u64 = 64 << 10;
     let whole = length + 2 * DISTANCE;
-    let below = (0..areas.len()).rev().filter(|nth| areas[*nth].end <= place).map(|nth| {
+    let below = (0..areas.len()).rev().filter(|nth| areas[*nth].start <= place).map(|nth| {
         let lowest = nth.checked_sub(1).map_or(LOWEST, |before| areas[before].end);
         (lowest, areas[nth].start)
     });
@@ -353,6 +367,8 @@ mod tests {
             area(0x10_0000_0000, 0x10_0010_0000, "[heap]"),
         ];
         assert_eq!(room_near(0x40_2000, 0x7000, &fixed), [0x3e_9000], "below, not where the heap grows");
+        let of_one_segment = [area(0x40_0000, 0x64_e000, "/a"), area(0x4067_9000, 0x4069_a000, "[heap]")];
+        assert_eq!(room_near(0x40_3a20, 0x7000, &of_one_segment), [0x3e_9000], "below what has the function");
         let high = [
             area(0x7f00_0000_0000, 0x7f00_0010_0000, ""),
             area(0x7f00_0010_0000, 0x7f00_0020_0000, "/a"),

@@ -1,15 +1,18 @@
 /* Threads with names of their own, which run until the process is ended: two shards, and 100 that take turns. */
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 static volatile unsigned long sink;
+static sem_t named;
 
 static void *work(void *name)
 {
     prctl(PR_SET_NAME, name);
+    sem_post(&named);
     for (;;) {
         for (int i = 0; i < 1000000; i++)
             sink++;
@@ -34,6 +37,9 @@ int main(void)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     pthread_create(&thread, NULL, work, "shard-a");
     pthread_create(&thread, NULL, work, "shard-b");
+    /* Only the first 64 names of a process are kept as they are. */
+    sem_wait(&named);
+    sem_wait(&named);
     for (int i = 0; i < 100; i++) {
         snprintf(names[i], sizeof names[i], "pool-%d", i);
         pthread_create(&thread, NULL, pause_a_lot, names[i]);
