@@ -4,10 +4,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use archive::{Database, MachineInfo, Selection, Setting, Store, UnixSeconds};
 use collect::{Collected, Collector, Writer};
-use kernel::stream::Source;
 
 use super::daemon::Daemon;
 use super::{Bench, as_number, build_machine};
@@ -123,20 +122,10 @@ struct Day {
 /// Writes a day as the collector does.
 fn day(folder: &Path, [first, second]: [&str; 2], stacks: bool) -> Result<Day> {
     let loads = [load(first)?, load(second)?];
-    let source = Source::named("cpu-clock").context("there is a clock")?;
     let mut collector = Collector::start(collect::Options {
-        rate_hz: 10.0 * RATE,
-        sources: vec![source],
-        rotate: false,
         stacks,
         unwind: false,
-        commands: false,
-        off_cpu: false,
-        machine: true,
-        ring_bytes: 1 << 20,
-        seed: 1,
-        names: None,
-        limits: collect::Limits::of(64 << 20, 1e9),
+        ..collect::Options::of_clock(true, 10.0 * RATE)
     })?;
     let mut minutes = Vec::new();
     for _ in 0..MINUTES {

@@ -12,7 +12,6 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use collect::stacks::{Frame, Stacks, chain};
 use collect::{Collector, LabelIndex};
-use kernel::stream::Source;
 
 use crate::interval::{Interval, count};
 
@@ -61,20 +60,10 @@ const STEADY: &str = "\"$T/single\" >/dev/null & \"$T/sqlite\" >/dev/null; wait"
 /// Samples of everything that runs, while two shells run `shell`.
 fn record(options: &Options, shell: &str) -> Result<Trace> {
     let mut loads = (0..2).map(|_| load(shell)).collect::<Result<Vec<Load>>>()?;
-    let source = Source::named("cpu-clock").context("there is a clock")?;
     let mut collector = Collector::start(collect::Options {
-        rate_hz: options.rate,
-        sources: vec![source],
-        rotate: false,
-        stacks: true,
         unwind: false,
-        commands: false,
-        off_cpu: false,
-        names: None,
-        machine: true,
         ring_bytes: 1 << 21,
-        seed: 1,
-        limits: collect::Limits::of(64 << 20, 1e9),
+        ..collect::Options::of_clock(true, options.rate)
     })?;
     let trace = Filling::default();
     collector.tell(Box::new(trace.clone()));

@@ -40,6 +40,30 @@ pub struct Options {
     pub names: Option<NameKeeping>,
 }
 
+impl Options {
+    /// Whole stacks by the CPU clock, so many a second on each CPU, of the whole machine or of this user's processes; names are not kept.
+    ///
+    /// # Panics
+    /// Where the kernel has no clock.
+    #[must_use]
+    pub fn of_clock(machine: bool, rate_hz: f64) -> Self {
+        Self {
+            rate_hz,
+            sources: vec![Source::named("cpu-clock").expect("every kernel has it")],
+            rotate: false,
+            stacks: true,
+            unwind: true,
+            commands: false,
+            off_cpu: false,
+            machine,
+            ring_bytes: 1 << 20,
+            seed: 1,
+            limits: Limits::of(64 << 20, 1e9),
+            names: None,
+        }
+    }
+}
+
 /// Why nothing can be collected.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {

@@ -1,29 +1,12 @@
 //! The collector on this machine: what holds of every collection. How much is sampled, lost and unknown is for `bench accept`.
 
-use collect::{Collected, Collector, Limits, Options, StartError};
+use collect::{Collected, Collector, Options, StartError};
 use kernel::stream::Source;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 /// What takes so long hangs.
 const HANG: Duration = Duration::from_secs(100);
-
-fn options(machine: bool, rate_hz: f64) -> Options {
-    Options {
-        rate_hz,
-        sources: vec![Source::named("cpu-clock").unwrap()],
-        rotate: false,
-        stacks: true,
-        commands: false,
-        unwind: true,
-        off_cpu: false,
-        machine,
-        ring_bytes: 1 << 19,
-        names: None,
-        seed: 1,
-        limits: Limits::of(64 << 20, 1e6),
-    }
-}
 
 fn start(options: Options) -> Option<Collector> {
     match Collector::start(options) {
@@ -99,14 +82,14 @@ fn start_a_program() {
 
 #[test]
 fn all_samples_are_in_the_books_while_processes_come_and_go() {
-    let Some(mut collector) = start(options(true, 997.0)) else { return };
+    let Some(mut collector) = start(Options::of_clock(true, 997.0)) else { return };
     look_until(&mut collector, start_a_program, |collector| collector.taken() > 1000);
     assert_balanced(&collector.collect());
 }
 
 #[test]
 fn what_was_not_read_in_time_is_counted_as_lost() {
-    let forced = Options { ring_bytes: 1 << 13, ..options(true, 2000.0) };
+    let forced = Options { ring_bytes: 1 << 13, ..Options::of_clock(true, 2000.0) };
     let Some(mut collector) = start(forced) else { return };
     // Nothing is read meanwhile.
     let without_reading = || burn(Duration::from_millis(500));
@@ -117,7 +100,7 @@ fn what_was_not_read_in_time_is_counted_as_lost() {
 
 #[test]
 fn own_processes_are_sampled_without_privileges() {
-    let Some(mut collector) = start(options(false, 500.0)) else { return };
+    let Some(mut collector) = start(Options::of_clock(false, 500.0)) else { return };
     let shell = || {
         let words = ["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"];
         Command::new("/bin/sh").args(words).status().unwrap();
@@ -137,7 +120,7 @@ fn descriptors_are_left_for_storing() {
     /// As many as others are promised, but for those that this test has open.
     const LEFT: usize = 40;
     if std::env::var_os(LIMITED).is_some() {
-        let Some(mut collector) = start(options(false, 100.0)) else { return };
+        let Some(mut collector) = start(Options::of_clock(false, 100.0)) else { return };
         let left =
             || (0..LEFT).map(|_| std::fs::File::open("/proc/self/stat")).collect::<Result<Vec<_>, _>>();
         assert!(collector.missed() > 0);
@@ -172,7 +155,7 @@ fn descriptors_are_left_for_storing() {
 #[test]
 fn a_seldom_sample_comes_all_the_same() {
     // Longer than an interval.
-    let Some(mut collector) = start(options(true, 0.7)) else { return };
+    let Some(mut collector) = start(Options::of_clock(true, 0.7)) else { return };
     let before = collector.taken();
     look_until(&mut collector, burn_a_little, |collector| collector.taken() >= before + 2);
     assert_balanced(&collector.collect());
@@ -182,7 +165,8 @@ fn a_seldom_sample_comes_all_the_same() {
 fn events_that_take_turns_are_all_sampled() {
     let source = |name| Source::named(name).unwrap();
     let sources = vec![source("cpu-clock"), source("page-faults"), source("context-switches")];
-    let Some(mut collector) = start(Options { sources, rotate: true, ..options(true, 200.0) }) else {
+    let Some(mut collector) = start(Options { sources, rotate: true, ..Options::of_clock(true, 200.0) })
+    else {
         return;
     };
     let mut stored = [0; 3];

@@ -14,7 +14,7 @@ use crate::{
     signals, switches, sys, thread, tls,
 };
 use core::sync::atomic::{
-    AtomicU32,
+    AtomicBool, AtomicU32,
     Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
 use wire::SharedMemory;
@@ -28,18 +28,28 @@ pub static STATE: State = State::new();
 /// The process that threads register in by themselves; zero if they do not.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
+/// Whether the C library calls functions of its own that lead to ours, or a new thread has the word of its creator: `is_hooked` or `is_musl` of [`STATE`].
+static HAS_OTHER_LIBC: AtomicBool = AtomicBool::new(false);
+
 /// The slot of the calling thread, which has called a function of ours. In a program that has run before we came it registers with its first call.
 #[inline]
 pub fn slot() -> Option<&'static Slot> {
     match tls::slot() {
         None if PROCESS.load(Relaxed) != 0 => meet(),
-        // The C library calls its own functions in the midst of one, which stands for the whole.
-        Some(slot) if STATE.is_hooked.load(Relaxed) != 0 && !slot.is_doing(Activity::Running) => None,
-        Some(slot) if STATE.is_musl.load(Relaxed) != 0 && slot.word.load(Relaxed) != tls::word() => {
-            inherited()
-        }
+        Some(slot) if HAS_OTHER_LIBC.load(Relaxed) => beside_other_libc(slot),
         slot => slot,
     }
+}
+
+/// The same in a program whose C library is in the program itself, or is musl.
+#[cold]
+fn beside_other_libc(slot: &'static Slot) -> Option<&'static Slot> {
+    // The C library calls its own functions in the midst of one, which stands for the whole.
+    if STATE.is_hooked.load(Relaxed) != 0 && !slot.is_doing(Activity::Running) {
+        return None;
+    }
+    let has_own_word = STATE.is_musl.load(Relaxed) == 0 || slot.word.load(Relaxed) == tls::word();
+    if has_own_word { Some(slot) } else { inherited() }
 }
 
 /// A thread that the C library has created by itself has its creator's slot.
@@ -95,6 +105,7 @@ pub extern "C" fn _whatif_find(low: usize, high: usize) -> i64 {
     tls::loader_is_on(low..high);
     let goroutine = [&STATE.goroutine, &STATE.current].map(|place| place.load(Relaxed) as usize);
     tls::is_in_go(STATE.is_go.load(Relaxed), goroutine);
+    HAS_OTHER_LIBC.store(STATE.is_hooked.load(Relaxed) != 0 || STATE.is_musl.load(Relaxed) != 0, Relaxed);
     attach::is_late();
     if STATE.phase.load(Acquire) == Phase::New as u32 {
         real::find_all();

@@ -64,26 +64,32 @@ pub struct Function {
     name: &'static CStr,
     /// One that makes the system call, for those that a program makes by itself: zero in programs that make none, or have no other.
     plain: AtomicUsize,
+    /// The address, where there is a plain one besides.
+    other: AtomicUsize,
 }
 
+/// The address of a function that has not been looked for.
+const UNKNOWN: usize = 0;
 /// The address of a function that no object has.
 const MISSING: usize = 1;
+/// The address of a function with a plain one besides.
+const EITHER: usize = 2;
 
 impl Function {
     pub const fn new(name: &'static CStr) -> Self {
-        Self { address: AtomicUsize::new(0), name, plain: AtomicUsize::new(0) }
+        Self {
+            address: AtomicUsize::new(UNKNOWN),
+            name,
+            plain: AtomicUsize::new(0),
+            other: AtomicUsize::new(UNKNOWN),
+        }
     }
 
     /// The address of the real function; `None` where the C library has none of that name.
     #[inline]
     pub fn address(&self) -> Option<usize> {
-        let plain = self.plain.load(Relaxed);
-        if plain != 0 && call_stack::is_here() {
-            return Some(plain);
-        }
         match self.address.load(Relaxed) {
-            0 => self.find(),
-            MISSING => None,
+            special @ ..=EITHER => self.special(special),
             address => Some(address),
         }
     }
@@ -100,10 +106,17 @@ impl Function {
     }
 
     #[cold]
-    fn find(&self) -> Option<usize> {
-        let address = next(self.name);
-        self.address.store(address.unwrap_or(MISSING), Relaxed);
-        address
+    fn special(&self, address: usize) -> Option<usize> {
+        match address {
+            UNKNOWN => {
+                let address = next(self.name);
+                self.address.store(address.unwrap_or(MISSING), Relaxed);
+                address
+            }
+            MISSING => None,
+            _ if call_stack::is_here() => Some(self.plain.load(Relaxed)),
+            _ => Some(self.other.load(Relaxed)).filter(|other| *other != MISSING),
+        }
     }
 }
 
@@ -139,10 +152,14 @@ pub fn find_all() {
     while function < (&raw const STOP).cast() {
         // SAFETY: the linker puts all statics of the section, and nothing else, between the two symbols.
         let found = unsafe { &*function };
-        if found.address.load(Relaxed) == 0 {
+        if found.address.load(Relaxed) == UNKNOWN {
             // SAFETY: the objects are loaded.
             let address = unsafe { objects.find(&Name::new(found.name)) };
             found.address.store(address.unwrap_or(MISSING), Relaxed);
+        }
+        if found.plain.load(Relaxed) != 0 {
+            found.other.store(found.address.load(Relaxed), Relaxed);
+            found.address.store(EITHER, Relaxed);
         }
         // SAFETY: at most one behind the last.
         function = unsafe { function.add(1) };

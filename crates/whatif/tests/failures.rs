@@ -197,6 +197,10 @@ const NOTHING: Case =
 fn every_failure_has_its_status_and_its_advice() {
     let Some(without) = program("without.c") else { return };
     for (nth, case) in CASES.iter().enumerate() {
+        if case.options.contains(&"-p") && kernel::visits::cost(kernel::visits::Means::Breakpoint).is_err() {
+            skip(&format!("{:?} needs breakpoints, which are refused", case.options));
+            continue;
+        }
         let name = format!("failing-{}", case.compiled.concat().replace(|c: char| !c.is_alphanumeric(), "-"));
         let flags: &[&str] = if case.compiled == ["damaged"] { &[] } else { case.compiled };
         let Some(mut failing) = program_as("failing.c", &name, flags) else { return };

@@ -335,8 +335,6 @@ pub struct Slot {
     pub stack_low: AtomicUsize,
     /// See `stack_low`.
     pub stack_high: AtomicUsize,
-    /// Where the thread keeps the address of this slot: the one word of it that is ours.
-    pub word: AtomicUsize,
     /// Runtime only: where it puts together what it asks before it executes a program, or zero. A `vfork`ed child uses its parent's.
     pub scratch: AtomicUsize,
     /// Runtime only: what the new thread is to run.
@@ -455,6 +453,8 @@ pub struct Slot {
     pub instruction: AtomicUsize,
     /// When the last sample was handled, or the thread began (monotonic clock).
     pub last_sample: AtomicU64,
+    /// Where the thread keeps the address of this slot: the one word of it that is ours.
+    pub word: AtomicUsize,
 
     /// Samples for the controller.
     pub ring: Ring,

@@ -23,6 +23,8 @@ const SPEEDUPS: &[u32] = &[50, 100];
 const EFFORT: Effort = Effort { rounds: 3, seconds: 0.4 };
 /// Of a profiled run.
 const SECONDS: f64 = 4.0;
+/// The same where the point is a percentile (`point/95`), of which fewer visits tell less.
+const SECONDS_OF_PERCENTILE: f64 = 12.0;
 /// How far the interval of a prediction may be from that of the truth.
 const MAX_DISTANCE_POINTS: f64 = 6.0;
 const MAX_DISTANCE_POINTS_OF_RANDOM_PROGRAM: f64 = 10.0;
@@ -34,21 +36,24 @@ const MAX_DOUBT_OF_TRUTH: f64 = 0.05;
 const NO_GAIN_POINTS: f64 = 2.0;
 const SURE_GAIN_POINTS: f64 = 10.0;
 
+/// Time that a program with this point is profiled for each region.
+fn seconds(point: &str) -> f64 {
+    if point.contains('/') { SECONDS_OF_PERCENTILE } else { SECONDS }
+}
+
 /// A check for each target that has regions, and for each random program.
 pub fn checks() -> Vec<Check> {
-    let seconds = |regions: usize| {
-        let runs = u32::try_from(regions).unwrap_or(u32::MAX);
-        runs * 8 + 2
-    };
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some seconds")]
+    let whole_run = |regions: usize, point: &str| (regions as f64 * (seconds(point) + 4.0)) as u32 + 2;
     let targets = TARGETS.iter().filter(|target| !target.regions.is_empty()).map(|target| Check {
         name: format!("truth::{}", target.name).into(),
-        seconds: seconds(target.regions.len()),
+        seconds: whole_run(target.regions.len(), target.point),
         plan: Plan::Runs,
         body: Body::Target(target),
     });
     let random = SEEDS.iter().map(|seed| Check {
         name: format!("mosaic::{seed}").into(),
-        seconds: seconds(2),
+        seconds: whole_run(2, ""),
         plan: Plan::Runs,
         body: Body::Mosaic(*seed),
     });
@@ -63,7 +68,8 @@ pub fn predictions(run: &mut Run, subject: &dyn Subject) -> Result<()> {
     let truths = native::truths(subject, SPEEDUPS, EFFORT, run.machine, &patience)?.value;
     let mut judged = 0;
     for region in subject.regions() {
-        let question = Question { target: subject, region, speedups: SPEEDUPS, seconds: SECONDS };
+        let seconds = seconds(subject.point());
+        let question = Question { target: subject, region, speedups: SPEEDUPS, seconds };
         let answers = run.whatif.predict_with(&[], &question)?;
         if answers.iter().any(|answer| answer.trusted == Some(false)) {
             run.holds(format!("the audit of {region} balances"), false);

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use collect::{Collected, Collector, Limits, Options, StartError};
+use collect::{Collected, Collector, Options, StartError};
 use kernel::cpu::ProcessStat;
 use kernel::stream::Source;
 use kernel::visits::Means;
@@ -61,23 +61,6 @@ impl Drop for Running {
     }
 }
 
-fn options(machine: bool, rate_hz: f64) -> Options {
-    Options {
-        rate_hz,
-        sources: vec![Source::named("cpu-clock").expect("every kernel has it")],
-        rotate: false,
-        stacks: true,
-        commands: false,
-        unwind: true,
-        off_cpu: false,
-        machine,
-        ring_bytes: 1 << 19,
-        names: None,
-        seed: 1,
-        limits: Limits::of(64 << 20, 1e6),
-    }
-}
-
 fn started(run: &mut Run, options: Options) -> Result<Option<Collector>> {
     match Collector::start(options) {
         Ok(collector) => Ok(Some(collector)),
@@ -127,7 +110,7 @@ fn measure_clock(run: &mut Run, collected: &Collected, rate_hz: f64) {
 
 fn samples_of_the_machine(run: &mut Run) -> Result<()> {
     const HZ: f64 = 997.0;
-    let Some(mut collector) = started(run, options(true, HZ))? else { return Ok(()) };
+    let Some(mut collector) = started(run, Options::of_clock(true, HZ))? else { return Ok(()) };
     let collected = collect(&mut collector, Duration::from_secs(3), start_a_program);
     measure_clock(run, &collected, HZ);
     let books = collected.books[0];
@@ -155,7 +138,7 @@ fn samples_of_own_processes(run: &mut Run) -> Result<()> {
     const HZ: f64 = 500.0;
     // A name that nothing else has; the kernel keeps 15 characters.
     let name = format!("whatif-b{}", std::process::id());
-    let Some(mut collector) = started(run, options(false, HZ))? else { return Ok(()) };
+    let Some(mut collector) = started(run, Options::of_clock(false, HZ))? else { return Ok(()) };
     let folder = tempfile::tempdir()?;
     let program = link(folder.path(), &name, Path::new("/bin/sh"));
     let mut running = Running(Command::new(program).args(["-c", "while :; do :; done"]).spawn()?);
@@ -190,14 +173,16 @@ fn samples_of_own_processes(run: &mut Run) -> Result<()> {
 fn seldom_events_and_turns(run: &mut Run) -> Result<()> {
     let source = |name| Source::named(name).context("every kernel has it");
     let sources = vec![source("cpu-clock")?, source("cpu-migrations")?];
-    let Some(mut seldom) = started(run, Options { sources, ..options(true, 1.0) })? else { return Ok(()) };
+    let Some(mut seldom) = started(run, Options { sources, ..Options::of_clock(true, 1.0) })? else {
+        return Ok(());
+    };
     let wait = || std::thread::sleep(Duration::from_millis(20));
     let migrations = collect(&mut seldom, Duration::from_secs(4), wait).books[1];
     // One sample in ten thousand.
     run.counted("samples of migrations, which are seldom", migrations.stored + migrations.unknown, 0..=4);
     drop(seldom);
     let sources = vec![source("cpu-clock")?, source("page-faults")?, source("context-switches")?];
-    let options = Options { sources, rotate: true, ..options(true, 200.0) };
+    let options = Options { sources, rotate: true, ..Options::of_clock(true, 200.0) };
     let Some(mut collector) = started(run, options)? else { return Ok(()) };
     let collected = collect(&mut collector, Duration::from_secs(3), start_a_program);
     measure_clock(run, &collected, 200.0);

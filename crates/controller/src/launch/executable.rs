@@ -9,7 +9,7 @@ use rustix::fs::{Access, StatVfsMountFlags, access, fstatvfs, getxattr};
 use rustix::process::{getgid, getuid};
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
-use std::io::{Read, Seek};
+use std::io::{ErrorKind, Read, Seek};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -214,6 +214,10 @@ fn find(program: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, LaunchError> {
     for folder in path.as_bytes().split(|byte| *byte == b':') {
         let folder = if folder.is_empty() { b"." } else { folder };
         let candidate = Path::new(OsStr::from_bytes(folder)).join(program);
+        // Nobody can tell whether it is in a folder that may not be looked into.
+        if candidate.metadata().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied) {
+            continue;
+        }
         match refusal(&candidate) {
             None => return Ok(candidate),
             Some(LaunchError::NotFound { .. }) => {}
@@ -235,7 +239,7 @@ fn refusal(path: &Path) -> Option<LaunchError> {
         Ok(metadata) if !metadata.is_file() => Some(LaunchError::NotExecutable(path.into())),
         // Also says no on a noexec file system.
         Ok(_) => access(path, Access::EXEC_OK).err().map(|_| LaunchError::NotExecutable(path.into())),
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             Some(LaunchError::NotExecutable(path.into()))
         }
         Err(_) => Some(LaunchError::NotFound { program: path.into(), in_path: false, is_here: false }),

@@ -1,5 +1,6 @@
 //! Compiles the programs that the tests are about, where the compilers are installed.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -25,8 +26,8 @@ pub fn compile(
 /// Runs a tool; false, with a printed reason, if it is not installed.
 pub fn run(command: &mut Command) -> bool {
     match command.output() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            eprintln!("skipped: {:?} is not installed", command.get_program());
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
+            eprintln!("skipped: {:?} is not installed for us: {error}", command.get_program());
             false
         }
         Err(error) => panic!("{command:?}: {error}"),
