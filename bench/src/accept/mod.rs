@@ -39,6 +39,10 @@ pub struct Options {
     #[arg(long, value_name = "LOG")]
     json: Option<PathBuf>,
 
+    /// Ask about this file, and print what that took: what one of the checks starts
+    #[arg(long, hide = true, value_name = "FILE")]
+    ask: Option<PathBuf>,
+
     /// Run the checks about accuracy with an engine that is broken on purpose, in each of the ways of `bench audit`, and print how many
     /// of these checks are rejected
     #[arg(long)]
@@ -55,6 +59,9 @@ struct Judged {
 }
 
 pub fn run(options: &Options, seed: u64, machine: &Machine, whatif: &Whatif) -> Result<()> {
+    if let Some(file) = &options.ask {
+        return checks::ask(file);
+    }
     let is_chosen = |check: &Check| {
         options.only.is_empty() || options.only.iter().any(|part| check.name.contains(part.as_str()))
     };

@@ -13,7 +13,8 @@ use kernel::cpu::ProcessStat;
 use kernel::stream::Source;
 use kernel::visits::Means;
 use sandbox::{Sandbox, answer, between, interpreters, link, program_as, stacks};
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::accept::check::{Check, Run, UNBOUNDED};
 use crate::collect::Daemon;
@@ -25,7 +26,7 @@ pub const CHECKS: &[Check] = &[
     Check::of_runs("continuous::own_processes_have_samples_for_their_cpu_time", 3, samples_of_own_processes),
     Check::of_runs("continuous::seldom_events_and_turns", 8, seldom_events_and_turns),
     Check::of_runs("continuous::callers_are_whole", 10, callers),
-    Check::of_runs("continuous::waits_have_their_length", 15, waits),
+    Check::of_runs("continuous::waits_have_their_length", 30, waits),
     Check::of_runs("continuous::functions_of_python_have_their_shares", 15, functions_of_python),
     Check::of_runs("continuous::shares_stay_named_when_everything_has_gone", 20, named),
     Check::of_runs("continuous::hostile_files_cost_little", 6, hostile_files),
@@ -258,8 +259,9 @@ fn waits(run: &mut Run) -> Result<()> {
             run.inconclusive("there is no compiler");
             return Ok(());
         };
-        // Waits of some milliseconds, longer than a sample and shorter.
-        let ended = sandbox.native(&program, &["4", "2000", "file"]).assert_code(0);
+        // Waits of some milliseconds, longer than a sample and shorter; for so long that it matters little that its unwind tables have not been
+        // read in the first second.
+        let ended = sandbox.native(&program, &["12", "2000", "file"]).assert_code(0);
         let words: Vec<&str> = ended.stdout.split_whitespace().collect();
         let truth: Vec<f64> = words.chunks(2).filter_map(|pair| pair.get(1)?.parse().ok()).collect();
         ensure!(truth.len() == FUNCTIONS.len(), "{ended:?}");
@@ -283,16 +285,12 @@ fn waits(run: &mut Run) -> Result<()> {
             * each;
         let lost = top["heading"]["books"]["lost"].as_u64().unwrap_or(0);
         let (all, found): (f64, f64) = (truth.iter().sum(), FUNCTIONS.iter().map(|name| of(name)).sum());
-        // On a busy machine some records find no room, and unwind tables have not been read when the first waits end.
-        if lost > 0 || truncated > 0.2 * all || number("samples_at_a_time") > 4.0 {
-            run.inconclusive(format!("{lost} samples were lost and {truncated:.2} s truncated"));
+        // On a busy machine some records find no room.
+        if lost > 0 || number("samples_at_a_time") > 4.0 {
+            run.inconclusive(format!("{lost} samples were lost"));
         }
         // Some of the time that the program measures it runs.
-        run.measured(
-            format!("waits of {name} that were found, of all"),
-            (found + truncated) / all,
-            0.8..=1.05,
-        );
+        run.measured(format!("waits of {name} that were found, of all"), found / all, 0.7..=1.05);
         for (function, truth) in FUNCTIONS.iter().zip(&truth) {
             let error = (of(function) / found - truth / all).abs();
             let allowed = MAX_ERROR_OF_WAIT + truncated / (found + truncated);
@@ -545,33 +543,49 @@ fn measure_named(run: &mut Run, folder: &Path, program: &Known, functions: [&str
     run.counted(format!("samples of {name} without a name"), samples(&|row| row["name"] == *nameless), 0..=0);
 }
 
-fn hostile_files(run: &mut Run) -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let path = folder.path().join("file");
-    for (name, _) in FILES {
-        fs::write(&path, files::file(name).context("no such file")?)?;
-        // What was the most memory is forgotten (proc_pid_clear_refs(5)).
-        kernel::heap::give_back();
-        fs::write("/proc/self/clear_refs", "5")?;
-        let (memory, cpu) = (peak()?, kernel::clock::process_cpu_time());
-        let (symbol, _) = files::ask(&path);
-        let cpu = kernel::clock::process_cpu_time().saturating_sub(cpu);
-        run.measured(
-            format!("bytes for {name}"),
-            peak()?.saturating_sub(memory) as f64,
-            0.0..=MAX_BYTES_OF_FILE,
-        );
-        run.measured(format!("CPU seconds for {name}"), cpu.0 as f64 / 1e9, 0.0..=MAX_SECONDS_OF_FILE);
-        run.holds(format!("the function of {name} is found"), symbol.as_deref() == Some("work"));
-    }
+/// What a process of its own says that asks about a file: see [`ask`].
+#[derive(Deserialize)]
+struct Asked {
+    symbol: Option<String>,
+    /// The most memory that was resident, in bytes.
+    memory: f64,
+    /// CPU time.
+    seconds: f64,
+}
+
+/// Asks about a file, and prints what that took, for [`hostile_files`].
+pub fn ask(file: &Path) -> Result<()> {
+    let (symbol, _) = files::ask(file);
+    let status = fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM")?;
+    let kilobytes: f64 = line.trim().trim_end_matches(" kB").parse()?;
+    let seconds = kernel::clock::process_cpu_time().0 as f64 / 1e9;
+    println!("{}", json!({ "symbol": symbol, "memory": 1024.0 * kilobytes, "seconds": seconds }));
     Ok(())
 }
 
-/// The most memory of this process that was resident, in bytes.
-fn peak() -> Result<u64> {
-    let status = fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM")?;
-    Ok(1024 * line.trim().trim_end_matches(" kB").parse::<u64>()?)
+fn hostile_files(run: &mut Run) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("file");
+    let asked = |bytes: &[u8]| -> Result<Asked> {
+        fs::write(&path, bytes)?;
+        let output = Command::new(std::env::current_exe()?).args(["accept", "--ask"]).arg(&path).output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(serde_json::from_slice(&output.stdout)?)
+    };
+    let plain = asked(&files::program(&[]))?;
+    for (name, _) in FILES {
+        let of_it = asked(&files::file(name).context("no such file")?)?;
+        run.measured(
+            format!("bytes for {name}"),
+            of_it.memory - plain.memory,
+            -UNBOUNDED..=MAX_BYTES_OF_FILE,
+        );
+        let seconds = of_it.seconds - plain.seconds;
+        run.measured(format!("CPU seconds for {name}"), seconds, -UNBOUNDED..=MAX_SECONDS_OF_FILE);
+        run.holds(format!("the function of {name} is found"), of_it.symbol.as_deref() == Some("work"));
+    }
+    Ok(())
 }
 
 /// What the profiler takes into account, in nanoseconds.

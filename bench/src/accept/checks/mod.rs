@@ -9,6 +9,7 @@ mod points;
 mod signals;
 mod trees;
 
+pub use self::continuous::ask;
 use crate::accept::check::Check;
 
 /// All of them.
