@@ -111,9 +111,10 @@ fn a_recording_is_worth_the_same_on_a_server() {
         "{local:#}"
     );
     // A slope is more than this, if it is known at all.
-    let (code, said) = match row["numbers"].is_null() {
-        true => (2, "cannot be judged: no host has made five experiments"),
-        false => (1, "holds: "),
+    let (code, said) = match (row["numbers"].is_null(), row["doubt"].is_null()) {
+        (true, _) => (2, "cannot be judged: no host has made five experiments"),
+        (false, false) => (2, "cannot be judged: what was measured is not trusted"),
+        (false, true) => (1, "holds: "),
     };
     let gate = ["worth", "--top", "0", "--fail-if", "slope(needed, round) > -99", "--recordings", path];
     let ended = fleet(&gate).assert_code(code);
