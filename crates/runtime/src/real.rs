@@ -105,6 +105,15 @@ impl Function {
         self.address().map(|address| unsafe { core::mem::transmute_copy(&address) })
     }
 
+    /// Where there is a plain one, the address makes room for [`EITHER`]: once, because what prepares a program may be repeated.
+    fn keep_both(&self) {
+        let address = self.address.load(Relaxed);
+        if self.plain.load(Relaxed) != 0 && address != EITHER {
+            self.other.store(address, Relaxed);
+            self.address.store(EITHER, Relaxed);
+        }
+    }
+
     #[cold]
     fn special(&self, address: usize) -> Option<usize> {
         match address {
@@ -157,10 +166,7 @@ pub fn find_all() {
             let address = unsafe { objects.find(&Name::new(found.name)) };
             found.address.store(address.unwrap_or(MISSING), Relaxed);
         }
-        if found.plain.load(Relaxed) != 0 {
-            found.other.store(found.address.load(Relaxed), Relaxed);
-            found.address.store(EITHER, Relaxed);
-        }
+        found.keep_both();
         // SAFETY: at most one behind the last.
         function = unsafe { function.add(1) };
     }
@@ -412,6 +418,24 @@ impl Object {
                 return Some(resolve());
             }
             Some(address)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_with_a_plain_one_keeps_its_address_however_often_it_is_prepared() {
+        let function = Function::new(c"read");
+        function.address.store(4096, Relaxed);
+        function.keep_both();
+        assert_eq!(function.address(), Some(4096));
+        function.plain.store(8192, Relaxed);
+        for _ in 0..2 {
+            function.keep_both();
+            assert_eq!(function.address(), Some(4096));
         }
     }
 }

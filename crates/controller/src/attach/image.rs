@@ -20,7 +20,7 @@ pub const WORD_OF_MUSL: u64 = 0x20;
 /// The same in Go: the second of five words behind the one for the goroutine that `m.tls` has for nothing; the third is for a stack of ours (`runtime/src/interpose/by_number.rs`).
 pub const WORD_OF_GO: u64 = 8;
 
-/// The section with the functions that the runtime's stand in front of, and what each takes there: address, name, length of the name, the address of a function that makes the system call, and a word of the runtime's.
+/// The section with the functions that the runtime interposes, and what each takes there: address, name, length of the name, the address of a function that makes the system call, and a word of the runtime's.
 const REAL: &str = "whatif_real";
 pub const REAL_SIZE: usize = 40;
 /// Where the plain one is.
