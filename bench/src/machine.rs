@@ -236,6 +236,14 @@ impl Ticks {
     }
 }
 
+/// The most memory that a process has had resident so far, in bytes.
+pub fn most_memory(pid: u32) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.with_context(|| format!("process {pid} has ended"))?.trim().trim_end_matches(" kB");
+    Ok(1024 * kilobytes.parse::<u64>()?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,7 +10,7 @@ use clap::Args;
 
 use crate::big;
 use crate::interval::Interval;
-use crate::machine::Machine;
+use crate::machine::{Machine, most_memory};
 use crate::peer::{Peer, on_path};
 use crate::profiler::{Mode, Whatif};
 use crate::{program, recording};
@@ -180,9 +180,7 @@ impl Bench<'_> {
 
 /// The most memory that a process has had so far, in MB; `None` if it has ended.
 fn memory(pid: u32) -> Option<f64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok()? * 1024.0 / 1e6)
+    Some(most_memory(pid).ok()? as f64 / 1e6)
 }
 
 fn shown(milliseconds: &[f64]) -> String {

@@ -10,6 +10,8 @@ use anyhow::{Context, Result, bail, ensure};
 use rusqlite::Connection;
 use serde_json::Value;
 
+use crate::machine::most_memory;
+
 /// Killed when dropped.
 pub struct Daemon {
     child: Child,
@@ -64,9 +66,7 @@ impl Daemon {
 
     /// The most memory it has had resident, in bytes.
     pub fn peak(&self) -> Result<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.pid()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM")?;
-        Ok(1024 * line.trim().trim_end_matches("kB").trim().parse::<u64>()?)
+        most_memory(self.pid())
     }
 
     pub fn signal(&self, name: &str) -> Result<()> {

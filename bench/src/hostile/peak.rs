@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
+use crate::machine::most_memory;
+
 /// Time between two looks at the memory: its peak never falls, so little is missed.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -30,10 +32,8 @@ pub fn of(command: &mut Command, limit: Duration) -> Result<Peak> {
         let fields: Vec<&str> = stat.rsplit_once(") ").context("no stat")?.1.split_whitespace().collect();
         let ticks = fields[11].parse::<u64>()? + fields[12].parse::<u64>()?;
         peak.cpu = Duration::from_millis(10 * ticks);
-        let status = fs::read_to_string(format!("{folder}/status"))?;
-        if let Some(line) = status.lines().find_map(|line| line.strip_prefix("VmHWM:")) {
-            peak.memory = 1024 * line.trim().trim_end_matches(" kB").parse::<u64>()?;
-        }
+        // Nothing is known of one that has ended.
+        peak.memory = most_memory(child.id()).unwrap_or(peak.memory);
         if fields[0] == "Z" {
             break;
         }

@@ -2,22 +2,12 @@
 
 use crate::attach::{is_sampled, is_visited, wait_until, wait_until_recorded};
 use crate::points::whole_runs;
-use crate::support::{NO_ANSWER, Sandbox, program, program_as, skip, workspace};
-use kernel::visits::Means;
+use crate::support::{NO_ANSWER, Sandbox, can_count, program, program_as, skip, workspace};
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
-
-/// Whether visits can be counted here.
-fn can_count() -> bool {
-    let tried = kernel::visits::cost(Means::Breakpoint);
-    if let Err(error) = &tried {
-        skip(&format!("no breakpoints here: {error}"));
-    }
-    tried.is_ok()
-}
 
 /// Whether the code of a process can be changed through `/proc`: this one's, which stays as it is.
 fn can_change_code() -> bool {

@@ -1,7 +1,8 @@
 //! Programs that execute others: all of them are one experiment.
 
 use crate::support::{
-    Sandbox, have, program, program_as, region, run, samples_of, skip, static_program, visits_of, whatif,
+    Sandbox, can_count, have, program, program_as, region, run, samples_of, skip, static_program, visits_of,
+    whatif,
 };
 use kernel::visits::Means;
 use profile::{Nanos, Program, Rows, Window};
@@ -163,8 +164,8 @@ fn without_following_only_the_first_program_is_profiled() {
 
 #[test]
 fn visits_in_a_program_that_is_executed_are_counted() {
-    if kernel::visits::cost(Means::Breakpoint).is_err() {
-        return skip("no breakpoints here");
+    if !can_count() {
+        return;
     }
     let Some((master, worker)) = master_and_worker() else { return };
     let sandbox = Sandbox::new();
@@ -177,8 +178,8 @@ fn visits_in_a_program_that_is_executed_are_counted() {
 
 #[test]
 fn a_place_is_chosen_in_a_program_that_is_executed() {
-    if kernel::visits::cost(Means::Breakpoint).is_err() {
-        return skip("no breakpoints here");
+    if !can_count() {
+        return;
     }
     // Only the worker has code that could be chosen.
     let Some(master) = program_as("master.c", "idle-executor", &["-DPREPARATION=0"]) else { return };
@@ -362,8 +363,8 @@ fn ways_to_run<'a>(master: &'a Path, guarded: &'a Path) -> [(&'static str, Vec<&
 
 #[test]
 fn guarded_probes_are_counted_in_whichever_program_they_are() {
-    if kernel::visits::cost(Means::Breakpoint).is_err() {
-        return skip("no breakpoints here");
+    if !can_count() {
+        return;
     }
     // A file of its own: uprobes count what other tests run as well.
     let guarded = program_as("guarded.c", "guarded-by-any-means", &[]);
@@ -376,8 +377,11 @@ fn guarded_probes_are_counted_in_whichever_program_they_are() {
 
 #[test]
 fn guarded_probes_take_no_privilege_and_others_are_left_alone() {
-    if kernel::visits::cost(Means::Breakpoint).is_err() || !have("setpriv") {
-        return skip("no breakpoints here, or no setpriv");
+    if !can_count() {
+        return;
+    }
+    if !have("setpriv") {
+        return skip("no setpriv");
     }
     let (Some(master), Some(guarded)) = (program("master.c"), program("guarded.c")) else { return };
     for (place, words) in ways_to_run(&master, &guarded) {

@@ -1,17 +1,8 @@
 //! The first hour: programs that mark no progress point, run as they are.
 
-use crate::support::{Ended, Sandbox, have, program, run, skip, whatif};
+use crate::support::{Ended, Sandbox, can_count, have, program, run, skip, whatif};
 use kernel::visits::Means;
 use std::path::Path;
-
-/// Whether visits can be counted here.
-fn can_count() -> bool {
-    let tried = kernel::visits::cost(Means::Breakpoint);
-    if let Err(error) = &tried {
-        skip(&format!("no breakpoints here: {error}"));
-    }
-    tried.is_ok()
-}
 
 /// `whatif run` with these options into the sandbox's recording, not quiet.
 #[track_caller]

@@ -22,9 +22,9 @@ const SPEEDUPS: &[u32] = &[50, 100];
 /// Native runs: how often, and how long.
 const EFFORT: Effort = Effort { rounds: 3, seconds: 0.4 };
 /// Of a profiled run.
-const SECONDS: f64 = 4.0;
+const SECONDS: u32 = 4;
 /// The same where the point is a percentile (`point/95`), of which fewer visits tell less.
-const SECONDS_OF_PERCENTILE: f64 = 12.0;
+const SECONDS_OF_PERCENTILE: u32 = 12;
 /// How far the interval of a prediction may be from that of the truth.
 const MAX_DISTANCE_POINTS: f64 = 6.0;
 const MAX_DISTANCE_POINTS_OF_RANDOM_PROGRAM: f64 = 10.0;
@@ -37,14 +37,16 @@ const NO_GAIN_POINTS: f64 = 2.0;
 const SURE_GAIN_POINTS: f64 = 10.0;
 
 /// Time that a program with this point is profiled for each region.
-fn seconds(point: &str) -> f64 {
+fn seconds(point: &str) -> u32 {
     if point.contains('/') { SECONDS_OF_PERCENTILE } else { SECONDS }
 }
 
 /// A check for each target that has regions, and for each random program.
 pub fn checks() -> Vec<Check> {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some seconds")]
-    let whole_run = |regions: usize, point: &str| (regions as f64 * (seconds(point) + 4.0)) as u32 + 2;
+    let whole_run = |regions: usize, point: &str| {
+        let regions = u32::try_from(regions).unwrap_or(u32::MAX);
+        regions * (seconds(point) + 4) + 2
+    };
     let targets = TARGETS.iter().filter(|target| !target.regions.is_empty()).map(|target| Check {
         name: format!("truth::{}", target.name).into(),
         seconds: whole_run(target.regions.len(), target.point),
@@ -68,7 +70,7 @@ pub fn predictions(run: &mut Run, subject: &dyn Subject) -> Result<()> {
     let truths = native::truths(subject, SPEEDUPS, EFFORT, run.machine, &patience)?.value;
     let mut judged = 0;
     for region in subject.regions() {
-        let seconds = seconds(subject.point());
+        let seconds = seconds(subject.point()).into();
         let question = Question { target: subject, region, speedups: SPEEDUPS, seconds };
         let answers = run.whatif.predict_with(&[], &question)?;
         if answers.iter().any(|answer| answer.trusted == Some(false)) {

@@ -9,7 +9,7 @@ use rustix::fs::{Access, StatVfsMountFlags, access, fstatvfs, getxattr};
 use rustix::process::{getgid, getuid};
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
-use std::io::{ErrorKind, Read, Seek};
+use std::io::{self, ErrorKind, Read, Seek};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -214,13 +214,13 @@ fn find(program: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, LaunchError> {
     for folder in path.as_bytes().split(|byte| *byte == b':') {
         let folder = if folder.is_empty() { b"." } else { folder };
         let candidate = Path::new(OsStr::from_bytes(folder)).join(program);
+        let metadata = candidate.metadata();
         // Nobody can tell whether it is in a folder that may not be looked into.
-        if candidate.metadata().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied) {
-            continue;
-        }
-        match refusal(&candidate) {
+        let is_hidden = metadata.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
+        match refusal_of(&candidate, metadata) {
             None => return Ok(candidate),
             Some(LaunchError::NotFound { .. }) => {}
+            Some(_) if is_hidden => {}
             Some(other) => {
                 refused.get_or_insert(other);
             }
@@ -234,7 +234,11 @@ fn find(program: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, LaunchError> {
 
 /// Why the kernel would not execute the file, as far as permissions go.
 fn refusal(path: &Path) -> Option<LaunchError> {
-    match std::fs::metadata(path) {
+    refusal_of(path, path.metadata())
+}
+
+fn refusal_of(path: &Path, metadata: io::Result<Metadata>) -> Option<LaunchError> {
+    match metadata {
         Ok(metadata) if metadata.is_dir() => Some(LaunchError::Folder(path.into())),
         Ok(metadata) if !metadata.is_file() => Some(LaunchError::NotExecutable(path.into())),
         // Also says no on a noexec file system.
