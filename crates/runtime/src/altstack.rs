@@ -22,8 +22,11 @@ const LARGE: usize = 1 << 17;
 /// The signals that carry samples, as masks.
 const OURS: [u64; 2] = [1 << (SIGURG - 1), 1 << (SIGTRAP - 1)];
 
-/// Whether there has been a stack without room for a sample on top of a handler.
-static ARE_SMALL: AtomicU32 = AtomicU32::new(0);
+/// Whether there has been a stack without room for a sample on top of a handler: not, or handlers are being shielded, or all are.
+static SHIELDED: AtomicU32 = AtomicU32::new(NONE);
+const NONE: u32 = 0;
+const BEGUN: u32 = 1;
+const ALL: u32 = 2;
 
 /// The signals to whose masks each of [`OURS`] was added here.
 static ADDED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
@@ -84,14 +87,16 @@ pub fn current() -> Stack {
 
 /// Whether handlers on alternate stacks have our signals blocked.
 pub fn are_small() -> bool {
-    ARE_SMALL.load(SeqCst) != 0
+    SHIELDED.load(SeqCst) != NONE
 }
 
-/// Before a thread has its first small stack: shields all handlers that are installed.
+/// Before a thread has its first small stack: shields all handlers that are installed. A thread that finds another one at it does the same and does not
+/// wait: it must have no such stack before all are shielded.
 pub fn shield_all() {
     const SIGNALS: i64 = 64;
-    if ARE_SMALL.swap(1, SeqCst) == 0 {
+    if SHIELDED.fetch_max(BEGUN, SeqCst) != ALL {
         (1..=SIGNALS).for_each(shield);
+        SHIELDED.store(ALL, SeqCst);
     }
 }
 
@@ -151,6 +156,28 @@ mod tests {
         assert_eq!(classify(9 << 10, frame), Size::Small);
         assert_eq!(classify(7472, frame), Size::Tiny);
         assert!((1024..64 << 10).contains(&super::frame()));
+    }
+
+    #[test]
+    fn a_thread_that_finds_another_one_at_it_has_all_handlers_shielded_too() {
+        const SIGNAL: i64 = 41;
+        extern "C" fn handler(_: c_int) {}
+        let handler = handler as extern "C" fn(c_int) as usize;
+        // SAFETY: the structure may be all zeros; the signal is not sent.
+        let action = unsafe {
+            let before = sys::sigaction(SIGNAL, None).unwrap();
+            sys::KernelAction { handler, flags: before.flags | SA_ONSTACK, mask: 0, ..before }
+        };
+        SHIELDED.store(BEGUN, SeqCst);
+        // SAFETY: nobody sends the signal.
+        let now = unsafe {
+            sys::sigaction(SIGNAL, Some(&action));
+            shield_all();
+            sys::sigaction(SIGNAL, None).unwrap()
+        };
+        assert_eq!(now.mask, OURS[0] | OURS[1]);
+        assert_eq!((added(SIGNAL), SHIELDED.load(SeqCst)), (now.mask, ALL));
+        forget(SIGNAL);
     }
 
     #[test]
