@@ -146,6 +146,15 @@ pub fn instruction_pointer(thread: u32) -> Option<u64> {
     }
 }
 
+/// Whether a thread is told of ends and of more by signals that nobody may have asked for: it has children, or is the first of its process, which gets what is sent to the
+/// process. While such a thread is traced the kernel does not leave out signals that are ignored. If it is stopped another one is woken for them, whose wait may fail with
+/// `EINTR`.
+#[must_use]
+pub fn hears_of_ends(pid: u32, thread: u32) -> bool {
+    let children = || std::fs::read(format!("/proc/{pid}/task/{thread}/children"));
+    thread == pid || children().is_ok_and(|children| !children.is_empty())
+}
+
 /// Lets a thread go that was not stopped in time, when it stops; waits for that, but not for ever.
 pub fn release_late(thread: u32) {
     const PATIENCE: Duration = Duration::from_secs(2);
@@ -204,25 +213,37 @@ impl Tracee {
     /// Why it could not be stopped; it goes on then.
     pub fn stop(thread: u32, patience: Duration) -> Result<Self, Trouble> {
         seize(thread)?;
+        interrupt(thread)?;
         Self::when_stopped(thread, Instant::now(), patience)
     }
 
-    /// Stops several threads at once, those that have not ended.
+    /// Stops several threads of a process at once, those that have not ended. Those that [`hears_of_ends`] come first: they are to go on first, which they do if all are dropped in
+    /// their order.
     ///
     /// # Errors
     /// Which of them could not be stopped, and why; all go on then.
-    pub fn stop_all(threads: &[u32], patience: Duration) -> Result<Vec<Self>, Vec<(u32, Trouble)>> {
+    pub fn stop_all(pid: u32, threads: &[u32], patience: Duration) -> Result<Vec<Self>, Vec<(u32, Trouble)>> {
         let since = Instant::now();
+        let hears = |thread: u32| hears_of_ends(pid, thread);
+        let (last, mut threads): (Vec<u32>, Vec<u32>) = threads.iter().partition(|thread| hears(**thread));
+        threads.extend(last);
+        // A thread that is woken while it is traced stops before its wait fails: so all are traced before one is stopped.
+        let mut seized: Vec<Result<(), Trouble>> = threads.iter().map(|thread| seize(*thread)).collect();
+        for (thread, seized) in threads.iter().zip(&mut seized) {
+            if seized.is_ok() {
+                *seized = interrupt(*thread);
+            }
+        }
         let (mut stopped, mut troubles) = (Vec::with_capacity(threads.len()), Vec::new());
-        let seized: Vec<(u32, Result<(), Trouble>)> =
-            threads.iter().map(|thread| (*thread, seize(*thread))).collect();
-        for (thread, seized) in seized {
+        for (thread, seized) in threads.into_iter().zip(seized) {
             match seized.and_then(|()| Self::when_stopped(thread, since, patience)) {
                 Ok(tracee) => stopped.push(tracee),
                 Err(Trouble::Gone) => {}
                 Err(trouble) => troubles.push((thread, trouble)),
             }
         }
+        // Some may have had a child only now.
+        stopped.sort_by_cached_key(|tracee| !hears(tracee.thread()));
         if troubles.is_empty() { Ok(stopped) } else { Err(troubles) }
     }
 
@@ -241,9 +262,10 @@ impl Tracee {
                 Ok(Self { thread, stop: Stop::Interrupted, registers, state, mask, since })
             }
             Err(trouble) => {
-                // One that has not stopped cannot be let go here: see [`release_if_stopped`].
-                begin_again(thread);
-                let _ = request(libc::PTRACE_DETACH, thread, 0, number(0));
+                // One that has not stopped may do so at any moment: [`release_if_stopped`] looks for that.
+                if !matches!(trouble, Trouble::Stuck) {
+                    let_go(thread);
+                }
                 Err(trouble)
             }
         }
@@ -414,12 +436,7 @@ impl Tracee {
         }
         set_mask(self.thread, self.mask)?;
         set_processor_state(self.thread, &mut self.state)?;
-        let mut registers = self.registers;
-        if is_begun_again(&registers) {
-            registers.rax = RESTART_WITHOUT_HANDLER.cast_unsigned();
-        }
-        set_registers(self.thread, &registers)?;
-        Ok(())
+        Ok(set_registers(self.thread, &self.registers)?)
     }
 
     /// Has it stop where it was interrupted, from wherever it is. It has registers that are not its own, so this waits until it does, or has ended.
@@ -436,12 +453,19 @@ impl Tracee {
 
 impl Drop for Tracee {
     fn drop(&mut self) {
-        let given_back = self.give_back();
-        if given_back.is_ok() && self.was_in_call() && has_sample(self.thread) {
-            let _ = drop_sample(self.thread);
-        }
-        let _ = request(libc::PTRACE_DETACH, self.thread, 0, number(0));
+        let _ = self.give_back();
+        let_go(self.thread);
     }
+}
+
+/// Lets a thread go on, untraced, that has stopped where it was interrupted and whose registers are its own. The system call that it was in goes on: neither the stop ends it,
+/// nor a sample that the stop has made the thread look at.
+fn let_go(thread: pid_t) {
+    if registers(thread).is_ok_and(|registers| registers.orig_rax.cast_signed() >= 0) {
+        begin_again(thread);
+        let _ = drop_sample(thread);
+    }
+    let _ = request(libc::PTRACE_DETACH, thread, 0, number(0));
 }
 
 /// Whether a stopped thread is about to get a signal that carries a sample of an event: one that came in due on the way into a system call, and that nothing but the stop has made it
@@ -454,6 +478,10 @@ fn has_sample(thread: pid_t) -> bool {
     const LENGTH: usize = 32;
     const CODE: usize = 2;
     const BY_EVENT: i32 = 6;
+    const TRAP: u64 = 1 << (libc::SIGTRAP - 1);
+    if mask(thread).is_ok_and(|mask| mask & TRAP != 0) {
+        return false; // not now
+    }
     let from = [0_u64, (MOST as u64) << 32];
     let mut pending = [[0_i32; LENGTH]; MOST];
     let place = pending.as_mut_ptr().cast();
@@ -462,30 +490,30 @@ fn has_sample(thread: pid_t) -> bool {
     pending[..count].iter().any(|one| (one[0], one[CODE]) == (libc::SIGTRAP, BY_EVENT))
 }
 
-/// Has it get on as far as that signal, which does not reach it then.
+/// Has it get on as far as such a signal, if there is one, which does not reach it then.
 fn drop_sample(thread: pid_t) -> Result<(), Trouble> {
     const PATIENCE: Duration = Duration::from_secs(1);
-    request(libc::PTRACE_CONT, thread, 0, number(0))?;
-    let is_it = |status: c_int| status >> 16 == 0 && libc::WSTOPSIG(status) == libc::SIGTRAP;
-    let stopped = wait_for(thread, libc::PTRACE_CONT, Some(PATIENCE), is_it);
-    if matches!(stopped, Err(Trouble::Stuck)) {
-        // It goes on already, and is to be let go.
-        request(libc::PTRACE_INTERRUPT, thread, 0, number(0))?;
-        wait_for(thread, libc::PTRACE_CONT, Some(PATIENCE), |status| status >> 16 == EVENT_STOP)?;
+    while has_sample(thread) {
+        request(libc::PTRACE_CONT, thread, 0, number(0))?;
+        let is_it = |status: c_int| status >> 16 == 0 && libc::WSTOPSIG(status) == libc::SIGTRAP;
+        match wait_for(thread, libc::PTRACE_CONT, Some(PATIENCE), is_it) {
+            Err(Trouble::Stuck) => {
+                // It has no CPU, or goes on already, and is to be let go.
+                request(libc::PTRACE_INTERRUPT, thread, 0, number(0))?;
+                wait_for(thread, libc::PTRACE_CONT, None, |status| status >> 16 == EVENT_STOP)?;
+                begin_again(thread);
+            }
+            stopped => return stopped.map(drop),
+        }
     }
     Ok(())
 }
 
-/// Whether it was in a system call that fails because it was stopped. If a signal has interrupted it as well, that one's handler runs when the
+/// Sees to it that a thread begins its system call again that fails because the thread was stopped. If a signal has interrupted it as well, that one's handler runs when the
 /// thread goes on, and the kernel has the call fail.
-fn is_begun_again(registers: &user_regs_struct) -> bool {
-    registers.rax.cast_signed() == EINTR && BEGIN_AGAIN.contains(&registers.orig_rax.cast_signed())
-}
-
-/// Sees to it that a thread begins its system call again that has stopped where it was interrupted, and whose registers are its own.
 fn begin_again(thread: pid_t) {
     let Ok(mut registers) = registers(thread) else { return };
-    if is_begun_again(&registers) {
+    if registers.rax.cast_signed() == EINTR && BEGIN_AGAIN.contains(&registers.orig_rax.cast_signed()) {
         registers.rax = RESTART_WITHOUT_HANDLER.cast_unsigned();
         let _ = set_registers(thread, &registers);
     }
@@ -517,12 +545,15 @@ fn word(thread: pid_t, address: u64) -> Option<u64> {
     (read == size_of::<u64>() as isize).then_some(word)
 }
 
-/// Traces a thread, and asks it to stop.
+/// Traces a thread.
 fn seize(thread: u32) -> Result<(), Trouble> {
-    let thread = thread.cast_signed();
-    request(libc::PTRACE_SEIZE, thread, 0, number(libc::PTRACE_O_TRACESYSGOOD as usize))?;
-    request(libc::PTRACE_INTERRUPT, thread, 0, number(0))?;
-    Ok(())
+    let options = number(libc::PTRACE_O_TRACESYSGOOD as usize);
+    Ok(request(libc::PTRACE_SEIZE, thread.cast_signed(), 0, options).map(drop)?)
+}
+
+/// Asks a thread that is traced to stop.
+fn interrupt(thread: u32) -> Result<(), Trouble> {
+    Ok(request(libc::PTRACE_INTERRUPT, thread.cast_signed(), 0, number(0)).map(drop)?)
 }
 
 /// Waits until a thread has stopped that was asked to.
@@ -646,10 +677,10 @@ pub fn release_if_stopped(thread: u32) -> Late {
     match status(thread) {
         Ok(None) => Late::Runs,
         Ok(Some(status)) => {
-            if status >> 16 == EVENT_STOP {
-                begin_again(thread);
+            match status >> 16 {
+                EVENT_STOP => let_go(thread),
+                _ => _ = resume(thread, libc::PTRACE_DETACH, status),
             }
-            let _ = resume(thread, libc::PTRACE_DETACH, status);
             Late::LetGo
         }
         Err(_) => Late::Ended,

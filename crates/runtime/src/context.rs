@@ -2,9 +2,10 @@
 //!
 //! Reads them, for the callchain ([`callchain`](crate::callchain)) and to tell whether the thread gets anywhere
 //! ([`spin`](crate::spin)). The mask is changed where a handler of the program's has to wait
-//! ([`deferral`](crate::deferral)).
+//! ([`deferral`](crate::deferral)), and the result of a system call that goes on in the handler ([`Context::go_on_with_call`]).
 
 use crate::callchain::Registers;
+use crate::sys;
 
 /// `ucontext_t`: flags, link, stack (3 words), general registers, vector registers, reserved words, blocked signals.
 #[repr(C)]
@@ -19,6 +20,7 @@ pub struct Context {
 impl Context {
     const RBP: usize = 10;
     const RDX: usize = 12;
+    const RAX: usize = 13;
     const RCX: usize = 14;
     const RSP: usize = 15;
     const RIP: usize = 16;
@@ -94,6 +96,22 @@ impl Context {
         self.registers[Self::RCX] == self.instruction()
     }
 
+    /// At the end of a handler of ours: a thread that was stopped in a wait with a time limit, by a tracer or by `SIGSTOP`, and came here when it was about to go on with it
+    /// (restart_syscall(2)). When the handler returns the kernel forgets what that was, and the wait would fail with `EINTR`: so it goes on here, as if the handler had
+    /// returned. Returns whether there was such a wait.
+    pub fn go_on_with_call(&mut self) -> bool {
+        const RESTART: usize = 219;
+        const INSTRUCTION: [u8; 2] = [0x0f, 0x05];
+        let is_call =
+            self.registers[Self::RAX] == RESTART && sys::read_all(self.instruction()) == Some(INSTRUCTION);
+        if is_call {
+            sys::restore_mask(self.mask);
+            self.registers[Self::RAX] = sys::restart() as usize;
+            self.registers[Self::RIP] += INSTRUCTION.len();
+        }
+        is_call
+    }
+
     /// Where the walk along the stack begins.
     pub fn registers(&self) -> Registers {
         Registers { instruction: self.instruction(), stack: self.stack(), frame: self.registers[Self::RBP] }
@@ -111,5 +129,29 @@ impl Context {
                 .flatten()
                 .fold(general, |hash, word| mix(hash, *word))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_call_that_is_about_to_go_on_goes_on() {
+        const EINTR: i64 = -4;
+        const CODE: [u8; 3] = [0x0f, 0x05, 0xc3];
+        let start = CODE.as_ptr().addr();
+        let at = |instruction, result| {
+            let mut context = Context::at(instruction, 0);
+            context.registers[Context::RAX] = result;
+            context
+        };
+        for (instruction, result) in [(start, 218), (start + 1, 219), (8, 218)] {
+            assert!(!at(instruction, result).go_on_with_call());
+        }
+        let mut call = at(start, 219);
+        assert!(call.go_on_with_call());
+        // There is none here to go on with.
+        assert_eq!((call.registers[Context::RAX] as i64, call.instruction()), (EINTR, start + 2));
     }
 }

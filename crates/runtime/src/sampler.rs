@@ -217,16 +217,21 @@ pub fn stop(slot: &Slot) {
     switches::close(slot);
 }
 
-/// Stops sampling the thread of `slot`, which may be another one of this process. Called from the signal handler as well.
+/// Stops sampling the thread of `slot`, which may be another one of this process, and just beginning. Called from the signal handler as well.
 pub fn silence(slot: &Slot) {
-    // As long as a sample can come, it is known as one.
-    let counts = slot.event.load(Relaxed);
-    // The program may have closed all descriptors that it does not know, and have another file by this number.
-    let is_event = counts >= 0 && sys::ioctl(counts, IOC_DISABLE, 0) >= 0;
-    let (event, timer) = (slot.event.swap(-1, Relaxed), slot.timer.swap(-1, Relaxed));
-    if event >= 0 && event == counts && is_event {
-        sys::close(event);
+    loop {
+        // As long as a sample can come, it is known as one.
+        let event = slot.event.load(Relaxed);
+        // The program may have closed all descriptors that it does not know, and have another file by this number.
+        let is_event = event >= 0 && sys::ioctl(event, IOC_DISABLE, 0) >= 0;
+        if slot.event.compare_exchange(event, -1, Relaxed, Relaxed).is_ok() {
+            if is_event {
+                sys::close(event);
+            }
+            break;
+        }
     }
+    let timer = slot.timer.swap(-1, Relaxed);
     if timer >= 0 {
         sys::delete_timer(timer);
     }

@@ -118,11 +118,15 @@ pub unsafe fn keeps(info: *mut [u64; 16], context: *mut Context) -> bool {
 pub unsafe extern "C" fn handler(signal: i32, info: *mut [u64; 16], context: *mut Context) {
     // SAFETY: the kernel passes a siginfo and an ucontext.
     unsafe {
-        if !handles(signal, info, context) {
+        let is_ours = handles(signal, info, context);
+        if !is_ours {
             signals::deliver(tls::slot(), signal, info, context);
         }
         if let Some(slot) = tls::last_slot() {
             deferral::leave_handler(slot, &mut *context);
+        }
+        if is_ours {
+            (*context).go_on_with_call();
         }
     }
 }

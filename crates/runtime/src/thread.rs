@@ -8,7 +8,7 @@ use crate::{call_stack, delay, follow, maps, sampler, signals, stretch, sys, tls
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{
     AtomicU32, AtomicU64,
-    Ordering::{Relaxed, Release},
+    Ordering::{Relaxed, Release, SeqCst},
 };
 use wire::Account;
 use wire::slot::{Activity, Slot};
@@ -90,6 +90,8 @@ pub fn begin(slot: &'static Slot) {
     slot.passed.store(0, Relaxed);
     signals::unshield();
     slot.word.store(tls::word(), Relaxed);
+    // Before it is settling: whoever lets this process go waits for its own threads only.
+    slot.pid.store(sys::getpid(), Relaxed);
     tls::set_slot(Some(slot));
     tls::settling(slot, || take_up(slot));
 }
@@ -107,7 +109,6 @@ pub fn register_late(stack: core::ops::Range<usize>, mask: u64) -> Option<&'stat
 }
 
 fn take_up(slot: &'static Slot) {
-    slot.pid.store(sys::getpid(), Relaxed);
     slot.program.store(PROGRAM.load(Relaxed), Relaxed);
     slot.origin.store(maps::origin() as u32, Relaxed);
     slot.generation.store(maps::generation(), Relaxed);
@@ -155,13 +156,20 @@ pub fn end(slot: &'static Slot) {
     slot.busy.store(0, Relaxed);
     slot.whole.store(0, Relaxed);
     delay::pay(slot);
-    counted(|| {
-        sampler::stop(slot);
-        follow::forget_scratch(slot);
-    });
-    slot.settling.store(0, Relaxed);
+    // Its calls do nothing once all threads are left alone, unless it is settling: whoever leaves them alone stops what samples this one.
+    let is_settling = slot.settling.fetch_add(1, SeqCst) != 0;
+    let finishes = is_settling || !tls::are_all_left();
+    if finishes {
+        counted(|| {
+            sampler::stop(slot);
+            follow::forget_scratch(slot);
+        });
+    }
+    slot.settling.store(0, Release);
     tls::set_slot(None);
-    shared().slots.give_back(slot);
+    if finishes {
+        shared().slots.give_back_of(slot, slot.tid.load(Relaxed));
+    }
 }
 
 /// The thread is about to end, and is not told of it any more in a program that has no thread-specific data.

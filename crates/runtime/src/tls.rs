@@ -103,7 +103,7 @@ pub fn leave_none() {
 
 /// Whether [`leave_all`] was called: what the thread is in the midst of is to end.
 pub fn are_all_left() -> bool {
-    left().load(Relaxed) == ALL
+    left().load(SeqCst) == ALL
 }
 
 /// Whether the calling thread is left alone, and creates threads that are.

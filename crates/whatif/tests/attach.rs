@@ -6,7 +6,7 @@ use crate::support::{
     Ended, HANG, Sandbox, go_program, other_go_programs, program, program_as, run, skip, static_program,
     whatif, without_preloading,
 };
-use kernel::tracee::{Tracee, Trouble};
+use kernel::tracee::{Late, Tracee, Trouble, release_if_stopped};
 use profile::{Recording, Rows};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
@@ -133,7 +133,7 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is_so() {
         assert!(begin.elapsed() < HANG, "waited for {HANG:?} for {what}");
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -540,6 +540,60 @@ fn what_cannot_be_attached_to_is_refused_and_goes_on() {
     profiled.args(["attach", "--repeat", "2", &running.pid()]);
     refused(&run(profiled), "--repeat is about programs that whatif starts");
     running.end();
+}
+
+/// A program that waits in a thread, whose number it says.
+fn waiting(mode: &str) -> Option<(Running, u32)> {
+    let program = may_trace().then(|| program("waiting.c")).flatten()?;
+    let mut running = Running::spawn(Command::new(program).arg(mode)).unwrap();
+    let said = running.line();
+    let thread = said.parse();
+    if thread.is_err() {
+        skip(&said);
+    }
+    Some((running, thread.ok()?))
+}
+
+impl Running {
+    /// Its wait has ended by what it waits for.
+    fn has_waited(&mut self) {
+        drop(self.child.stdin.take());
+        assert_eq!(self.line(), "waited: 1");
+    }
+}
+
+/// A thread that is sampled waits in a call that a signal would end: neither stops nor the samples that these bring along end it, on a busy machine either, where a
+/// thread stops too late and is let go then.
+#[test]
+fn no_stop_ends_a_wait() {
+    const STOPS: u32 = 200;
+    const EPOLL_WAIT: &str = "232 ";
+    let Some((mut running, thread)) = waiting("samples") else { return };
+    let call = format!("/proc/{}/task/{thread}/syscall", running.pid());
+    for stop in 0..STOPS {
+        wait_until("its wait", || std::fs::read_to_string(&call).unwrap().starts_with(EPOLL_WAIT));
+        let (is_late, patience) = (stop % 2 == 1, HANG * (1 - stop % 2));
+        match Tracee::stop(thread, patience) {
+            Ok(tracee) => drop(tracee),
+            Err(Trouble::Stuck) if is_late => {
+                wait_until("a stop", || release_if_stopped(thread) == Late::LetGo);
+            }
+            Err(trouble) => panic!("{trouble}"),
+        }
+    }
+    running.has_waited();
+}
+
+/// Nobody has asked to be told that a child has ended, but the kernel does not leave a signal out that a stopped thread would be told by, and a thread that runs is woken for it.
+#[test]
+fn no_child_that_ends_beside_a_stop_ends_a_wait() {
+    const STOPS: u32 = 500;
+    let Some((mut running, _)) = waiting("children") else { return };
+    for _ in 0..STOPS {
+        let pid = running.child.id();
+        drop(Tracee::stop_all(pid, &kernel::cpu::threads(pid), HANG).unwrap());
+    }
+    running.has_waited();
 }
 
 /// Nothing of these is redirected by words: their functions lead elsewhere where they begin, and then no longer.

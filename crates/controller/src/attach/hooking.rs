@@ -279,7 +279,7 @@ impl Loader {
             if new.is_empty() {
                 return Ok(Some(stopped));
             }
-            match Tracee::stop_all(&new, PATIENCE) {
+            match Tracee::stop_all(self.pid, &new, PATIENCE) {
                 Ok(more) => stopped.extend(more),
                 Err(troubles) => {
                     drop(stopped);

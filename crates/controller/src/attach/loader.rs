@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use kernel::SharedMapping;
 use kernel::cpu::threads;
 use kernel::process_memory::TraceeMemory;
-use kernel::tracee::{Late, Return, Tracee, Trouble};
+use kernel::tracee::{Late, Return, Tracee, Trouble, hears_of_ends};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::Write as _;
@@ -297,7 +297,10 @@ impl Loader {
         let mut reason = anyhow!("it has no thread that can be stopped");
         loop {
             self.release_late_ones();
-            for thread in threads_that_can_stop(self.pid) {
+            let pid = self.pid;
+            let all = threads_that_can_stop(pid);
+            let best = all.iter().filter(|thread| !hears_of_ends(pid, **thread));
+            for thread in best.chain(&all).copied() {
                 if self.stuck.len() >= MOST_STUCK {
                     break;
                 }

@@ -126,7 +126,7 @@ impl Drop for Held {
         const PATIENCE: Duration = Duration::from_secs(1);
         if self.is_held() {
             // Another processor may be in the midst of reading the instruction.
-            let stopped = Tracee::stop_all(&kernel::cpu::threads(self.pid), PATIENCE);
+            let stopped = Tracee::stop_all(self.pid, &kernel::cpu::threads(self.pid), PATIENCE);
             let _ = self.memory.write(self.at, &self.before);
             for (thread, trouble) in stopped.err().unwrap_or_default() {
                 if matches!(trouble, Trouble::Stuck) {
