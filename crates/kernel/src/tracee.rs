@@ -146,11 +146,10 @@ pub fn instruction_pointer(thread: u32) -> Option<u64> {
     }
 }
 
-/// Whether a thread is told of ends and of more by signals that nobody may have asked for: it has children, or is the first of its process, which gets what is sent to the
-/// process. While such a thread is traced the kernel does not leave out signals that are ignored. If it is stopped another one is woken for them, whose wait may fail with
-/// `EINTR`.
+/// Whether the kernel sends signals of the whole process to this thread: `SIGCHLD` to one that has children, what `kill` sends to the first thread. While such a thread is traced
+/// the kernel queues signals that are ignored as well. If it is stopped then, the kernel wakes another thread for them, whose wait may fail with `EINTR`.
 #[must_use]
-pub fn hears_of_ends(pid: u32, thread: u32) -> bool {
+pub fn gets_signals_of_process(pid: u32, thread: u32) -> bool {
     let children = || std::fs::read(format!("/proc/{pid}/task/{thread}/children"));
     thread == pid || children().is_ok_and(|children| !children.is_empty())
 }
@@ -217,15 +216,16 @@ impl Tracee {
         Self::when_stopped(thread, Instant::now(), patience)
     }
 
-    /// Stops several threads of a process at once, those that have not ended. Those that [`hears_of_ends`] come first: they are to go on first, which they do if all are dropped in
+    /// Stops several threads of a process at once, those that have not ended. Those that [`gets_signals_of_process`] come first: they are to go on first, which they do if all are dropped in
     /// their order.
     ///
     /// # Errors
     /// Which of them could not be stopped, and why; all go on then.
     pub fn stop_all(pid: u32, threads: &[u32], patience: Duration) -> Result<Vec<Self>, Vec<(u32, Trouble)>> {
         let since = Instant::now();
-        let hears = |thread: u32| hears_of_ends(pid, thread);
-        let (last, mut threads): (Vec<u32>, Vec<u32>) = threads.iter().partition(|thread| hears(**thread));
+        let gets_signals = |thread: u32| gets_signals_of_process(pid, thread);
+        let (last, mut threads): (Vec<u32>, Vec<u32>) =
+            threads.iter().partition(|thread| gets_signals(**thread));
         threads.extend(last);
         // A thread that is woken while it is traced stops before its wait fails: so all are traced before one is stopped.
         let mut seized: Vec<Result<(), Trouble>> = threads.iter().map(|thread| seize(*thread)).collect();
@@ -243,7 +243,7 @@ impl Tracee {
             }
         }
         // Some may have had a child only now.
-        stopped.sort_by_cached_key(|tracee| !hears(tracee.thread()));
+        stopped.sort_by_cached_key(|tracee| !gets_signals(tracee.thread()));
         if troubles.is_empty() { Ok(stopped) } else { Err(troubles) }
     }
 

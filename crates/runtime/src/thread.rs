@@ -90,7 +90,7 @@ pub fn begin(slot: &'static Slot) {
     slot.passed.store(0, Relaxed);
     signals::unshield();
     slot.word.store(tls::word(), Relaxed);
-    // Before it is settling: whoever lets this process go waits for its own threads only.
+    // Before it is settling: the guardian waits for threads with the number of its process only.
     slot.pid.store(sys::getpid(), Relaxed);
     tls::set_slot(Some(slot));
     tls::settling(slot, || take_up(slot));
@@ -156,7 +156,7 @@ pub fn end(slot: &'static Slot) {
     slot.busy.store(0, Relaxed);
     slot.whole.store(0, Relaxed);
     delay::pay(slot);
-    // Its calls do nothing once all threads are left alone, unless it is settling: whoever leaves them alone stops what samples this one.
+    // Once all threads are left alone, the runtime makes no system calls in one that is not settling. The thread that leaves them alone closes the event of this one.
     let is_settling = slot.settling.fetch_add(1, SeqCst) != 0;
     let finishes = is_settling || !tls::are_all_left();
     if finishes {

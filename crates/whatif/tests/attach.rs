@@ -584,7 +584,7 @@ fn no_stop_ends_a_wait() {
     running.has_waited();
 }
 
-/// Nobody has asked to be told that a child has ended, but the kernel does not leave a signal out that a stopped thread would be told by, and a thread that runs is woken for it.
+/// The program ignores `SIGCHLD`, but the kernel queues it for a thread that is stopped, and wakes another one for it.
 #[test]
 fn no_child_that_ends_beside_a_stop_ends_a_wait() {
     const STOPS: u32 = 500;

@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use kernel::SharedMapping;
 use kernel::cpu::threads;
 use kernel::process_memory::TraceeMemory;
-use kernel::tracee::{Late, Return, Tracee, Trouble, hears_of_ends};
+use kernel::tracee::{Late, Return, Tracee, Trouble, gets_signals_of_process};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::Write as _;
@@ -299,7 +299,7 @@ impl Loader {
             self.release_late_ones();
             let pid = self.pid;
             let all = threads_that_can_stop(pid);
-            let best = all.iter().filter(|thread| !hears_of_ends(pid, **thread));
+            let best = all.iter().filter(|thread| !gets_signals_of_process(pid, **thread));
             for thread in best.chain(&all).copied() {
                 if self.stuck.len() >= MOST_STUCK {
                     break;
