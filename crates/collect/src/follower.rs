@@ -431,10 +431,10 @@ impl Follower {
         outside: &[ImageIndex],
         count: u32,
     ) -> bool {
-        let (space, label) = match self.processes.known_keys(sample.pid, sample.tid) {
+        let known = self.processes.known_keys(sample.pid, sample.tid);
+        let (space, label) = match known {
             Some(keys) => keys,
             None => {
-                self.make_room();
                 let label = self.processes.label(sample.pid, sample.tid, &mut self.images);
                 let (space, _) = self.processes.get(sample.pid, &mut self.images);
                 (space.id, label)
@@ -459,6 +459,10 @@ impl Follower {
             let Frame { image, offset, .. } = frame;
             let (pid, address) = (sample.pid, sample.address);
             sink.take(&SampleSeen { cpu: cpu as u32, pid, address, image, offset, seed, node, callchain });
+        }
+        if known.is_none() {
+            // Not before: what only `outside` needs would be forgotten.
+            self.make_room();
         }
         !matches!(frame.image, Images::UNKNOWN | Images::TOO_MUCH)
     }
@@ -694,5 +698,19 @@ mod tests {
         follower.sample(0, Nanos(0), &sample, 0);
         let (frames, ..) = follower.counted(Nanos::ZERO);
         assert_eq!(frames.len(), 1);
+    }
+
+    #[test]
+    fn the_frames_of_a_wait_are_kept_when_its_process_is_new_and_there_is_no_room() {
+        let limits = Limits { processes: 0, ..Limits::of(64 << 20, 1e6) };
+        let mut follower = Follower::new(1, true, limits);
+        follower.take(Record::Name { pid: FIRST, tid: FIRST, executes: true, name: b"large" });
+        let waits = follower.bracketed("[waits]");
+        let pid = std::process::id();
+        follower.busy(0, Nanos(0), &sample(pid), 0, &[waits], 1);
+        let (frames, counts, legend) = follower.counted(Nanos::ZERO);
+        let outermost = frames.iter().find(|frame| frame.parent == Stacks::ROOT).unwrap();
+        assert_eq!(legend.images[outermost.image.0 as usize].path, "[waits]");
+        assert_eq!(counts.len(), 1);
     }
 }

@@ -116,7 +116,8 @@ enum State {
 /// A file that has samples.
 #[derive(Clone, Debug)]
 struct Wanted {
-    index: ImageIndex,
+    /// Nothing once the image is forgotten: its number may be given to another one.
+    index: Option<ImageIndex>,
     image: CodeImage,
     pid: u32,
     user: u32,
@@ -191,7 +192,7 @@ impl Naming {
             None => 0,
         };
         self.known.insert(index, State::Wanted(tried));
-        let image = image.clone();
+        let (index, image) = (Some(index), image.clone());
         self.waiting.push_back(Wanted { index, image, pid, user, start, end, may_be_large: false });
     }
 
@@ -224,7 +225,7 @@ impl Naming {
             if let Some(expenses) = &mut self.expenses {
                 expenses.charge(wanted.user, took);
             }
-            if outcome == Outcome::Large {
+            if outcome == Outcome::Large && wanted.index.is_some() {
                 self.waiting.push_back(Wanted { may_be_large: true, ..wanted });
                 continue;
             }
@@ -245,8 +246,8 @@ impl Naming {
             Outcome::NoRoom => read.no_room += 1,
             Outcome::NotWritten => read.not_written += 1,
         }
-        // Its number may be that of another image by now.
-        let Some(State::Wanted(tried)) = self.known.get(&wanted.index).copied() else { return };
+        let Some(index) = wanted.index else { return };
+        let Some(State::Wanted(tried)) = self.known.get(&index).copied() else { return };
         let state = match outcome {
             Outcome::Gone => {
                 read.gone += u64::from(tried == 0);
@@ -255,7 +256,7 @@ impl Naming {
             }
             _ => State::Until(now + REMIND, 0),
         };
-        self.known.insert(wanted.index, state);
+        self.known.insert(index, state);
     }
 
     /// A thread that does not come back is left with its file.
@@ -265,9 +266,8 @@ impl Naming {
         };
         if let Some(clerk) = self.clerk.take_if(|clerk| is_stuck(clerk)) {
             self.read.never_answered += 1;
-            for wanted in clerk.has {
-                self.known.insert(wanted.index, State::Until(now + AGAIN_AT_MOST, 1));
-            }
+            let indices = clerk.has.iter().filter_map(|wanted| wanted.index);
+            self.known.extend(indices.map(|index| (index, State::Until(now + AGAIN_AT_MOST, 1))));
             self.away.push((clerk.user, clerk.ended));
         }
     }
@@ -311,8 +311,12 @@ impl Naming {
 
     /// Forgets images that have no mark: their numbers may be given to others.
     pub fn keep_marked(&mut self, marks: &Marks) {
-        self.known.retain(|index, _| marks.has(index.0));
-        self.waiting.retain(|wanted| marks.has(wanted.index.0));
+        let is_kept = |index: &ImageIndex| marks.has(index.0);
+        self.known.retain(|index, _| is_kept(index));
+        self.waiting.retain(|wanted| wanted.index.as_ref().is_some_and(is_kept));
+        for wanted in self.clerk.iter_mut().flat_map(|clerk| &mut clerk.has) {
+            wanted.index = wanted.index.filter(is_kept);
+        }
     }
 }
 
@@ -537,7 +541,7 @@ mod tests {
             let image = image_of(&file);
             let (start, end) = (Address(0), Address(0));
             let wanted = Wanted {
-                index: ImageIndex(99),
+                index: Some(ImageIndex(99)),
                 image: image.clone(),
                 pid: 1 << 29,
                 user: 0,
@@ -622,7 +626,7 @@ mod tests {
         let (hold, ended) = channel::<()>();
         let (batches, taken) = channel();
         let stuck = Wanted {
-            index: ImageIndex(99),
+            index: Some(ImageIndex(99)),
             image: image.clone(),
             pid,
             user: 66,
@@ -630,7 +634,7 @@ mod tests {
             end: mapping.end,
             may_be_large: false,
         };
-        naming.known.insert(stuck.index, State::Wanted(0));
+        naming.known.insert(ImageIndex(99), State::Wanted(0));
         let since = Instant::now().checked_sub(2 * PATIENCE).unwrap();
         let waits = std::thread::spawn({
             let (number, numbered) = channel();
@@ -653,7 +657,7 @@ mod tests {
         assert_eq!(read(&mut naming, pid, &mapping, &image).kept, 1);
         drop((hold, outcomes_from));
         naming.waiting.push_back(Wanted {
-            index: ImageIndex(98),
+            index: Some(ImageIndex(98)),
             image,
             pid,
             user: 66,
@@ -663,5 +667,44 @@ mod tests {
         });
         naming.tend();
         assert_eq!(naming.away.len(), 0, "it has come back");
+    }
+
+    #[test]
+    fn an_image_that_is_forgotten_while_it_is_read_is_not_wanted_again() {
+        let answers = [Outcome::Large, Outcome::Gone, Outcome::There];
+        let (folder, mut images) = (tempfile::tempdir().unwrap(), Images::new(&[]));
+        let mut naming = naming(folder.path());
+        let (batches, _taken) = channel();
+        let (answer, outcomes) = channel();
+        let (_ends, ended) = channel();
+        let (user, since) = (66, Instant::now());
+        let mut clerk = Clerk { batches, outcomes, ended, tid: 0, user, has: VecDeque::new(), since };
+        for (nth, outcome) in answers.into_iter().enumerate() {
+            let index = images.intern(ImageKind::File, format!("/build/{nth}").as_bytes(), &[1]);
+            let (image, start, end) = (images.get(index).clone(), Address(0), Address(1));
+            naming.known.insert(index, State::Wanted(0));
+            clerk.has.push_back(Wanted {
+                index: Some(index),
+                image,
+                pid: 1 << 29,
+                user,
+                start,
+                end,
+                may_be_large: false,
+            });
+            answer.send((outcome, Nanos(1))).unwrap();
+        }
+        naming.clerk = Some(clerk);
+        let forget = |naming: &mut Naming, images: &mut Images| {
+            let marks = images.marks();
+            images.keep(&marks);
+            naming.keep_marked(&marks);
+        };
+        forget(&mut naming, &mut images);
+        naming.tend();
+        assert!(naming.is_idle() && naming.known.is_empty());
+        // There are fewer numbers now.
+        forget(&mut naming, &mut images);
+        assert_eq!(naming.read().cpu, Nanos(answers.len() as u64));
     }
 }
