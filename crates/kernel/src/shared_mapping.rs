@@ -1,5 +1,6 @@
 //! The shared memory: a sealed memfd, mapped forever.
 
+use crate::clock;
 use crate::file_size_limit::Lifted;
 use rustix::fs::{
     FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate,
@@ -10,6 +11,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use rustix::thread::futex;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering::{Relaxed, Release};
 use wire::slot::Totals;
 use wire::{Epoch, Nanos, SharedMemory};
 
@@ -38,8 +40,7 @@ impl SharedMapping {
             other => other?,
         };
         give_size(&fd)?;
-        let memory = map(&fd)?;
-        Ok(Self { fd, memory })
+        Self::begin(fd)
     }
 
     /// The same of a file that another process has created, with permission to seal it.
@@ -54,7 +55,14 @@ impl SharedMapping {
         if !fcntl_get_seals(&fd)?.contains(SealFlags::SHRINK) {
             return Err(io::ErrorKind::InvalidData.into());
         }
+        Self::begin(fd)
+    }
+
+    fn begin(fd: OwnedFd) -> io::Result<Self> {
         let memory = map(&fd)?;
+        let (ticks, time) = clock::with_ticks();
+        memory.header.clock_ticks.store(ticks, Relaxed);
+        memory.header.clock_time.store(time.0, Relaxed);
         Ok(Self { fd, memory })
     }
 
@@ -91,13 +99,13 @@ impl SharedMapping {
     /// Asks the program to wait before its first instruction, or lets it go.
     pub fn hold(&self, hold: bool) {
         let word = &self.memory.header.hold;
-        word.store(u32::from(hold), std::sync::atomic::Ordering::Release);
+        word.store(u32::from(hold), Release);
         let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
     }
 
     /// Lets the program go on that has joined with this thread and waits for its points.
     pub fn let_go(slot: &wire::slot::Slot) {
-        slot.placed.store(1, std::sync::atomic::Ordering::Release);
+        slot.placed.store(1, Release);
         let _ = futex::wake(&slot.placed, futex::Flags::empty(), i32::MAX as u32);
     }
 

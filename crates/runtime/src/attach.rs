@@ -4,7 +4,7 @@
 //! open descriptor in [`wire::REGION_VARIABLE`], or with what [`follow`] needs, or with both; so does a program that is followed or profiled and executes
 //! another one. Both variables are taken out of the environment here, in place, so that the program finds what it would have.
 
-use crate::{beliefs, cpus, follow, fork, maps, memory, real, sampling, signals, sys, thread, tls};
+use crate::{beliefs, cpus, follow, fork, maps, memory, real, sampling, signals, sys, thread, ticks, tls};
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicU32, Ordering};
 use wire::follow::{ACCOUNT, MARK};
@@ -84,6 +84,7 @@ unsafe fn attach(environment: *mut *mut c_char) {
         tls::keep_in(word);
     }
     sys::prepare_clock();
+    ticks::begin();
     match told.executed {
         None => {
             cpus::prepare();

@@ -11,7 +11,7 @@ use crate::attach::BUILD_ID;
 use crate::memory::{self, attached, shared};
 use crate::{
     altstack, attach, beliefs, channel, cpus, deferral, maps, object, real, redirect, sampler, sampling,
-    signals, switches, sys, thread, tls,
+    signals, switches, sys, thread, ticks, tls,
 };
 use core::sync::atomic::{
     AtomicBool, AtomicU32,
@@ -206,6 +206,7 @@ pub unsafe extern "C" fn _whatif_start(start: *mut u8, entries: *const Entry, co
         memory::set(memory);
         tls::keep_in(word);
         sys::prepare_clock();
+        ticks::begin();
     }
     if let Some(generation) = generation {
         maps::begin(generation);

@@ -109,11 +109,11 @@ pub struct Header {
     pub without: AtomicU32,
     /// [`Fault`]s that are injected on purpose, as bits. For the experiments that show that the audit notices them.
     pub faults: AtomicU32,
-    /// The processor's clock at a moment, in ticks.
+    /// The processor's clock when the memory was made, in ticks.
     pub clock_ticks: AtomicU64,
-    /// The monotonic clock at the moment of `clock_ticks`; zero until it is known.
+    /// The monotonic clock at the moment of `clock_ticks`.
     pub clock_time: AtomicU64,
-    /// Nanoseconds per tick of the processor's clock, in 2⁻²⁴; zero until it is known.
+    /// Nanoseconds per tick of the processor's clock, in 2⁻²⁴; zero until a sample has measured it.
     pub clock_rate: AtomicU64,
     /// Whether threads have context-switch records: [`Switches`].
     pub switches: AtomicU32,

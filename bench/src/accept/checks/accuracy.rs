@@ -62,12 +62,6 @@ pub fn checks() -> Vec<Check> {
     targets.chain(random).collect()
 }
 
-/// Programs whose audit is known not to balance always, and why: that their answers are called *not trusted* is a line in the output. The answers are judged all the same.
-const UNBALANCED: &[(&str, &str)] = &[(
-    "tree_replaced",
-    "5 to 15 % of the time of workers that are replaced is blocked in an unknown way, in 10 of 14 runs of 10 s",
-)];
-
 /// Predicts what each region of a program is worth, and measures what is true.
 pub fn predictions(run: &mut Run, subject: &dyn Subject) -> Result<()> {
     let is_random = subject.name().starts_with("seed=");
@@ -80,14 +74,7 @@ pub fn predictions(run: &mut Run, subject: &dyn Subject) -> Result<()> {
         let question = Question { target: subject, region, speedups: SPEEDUPS, seconds };
         let answers = run.whatif.predict_with(&[], &question)?;
         if answers.iter().any(|answer| answer.trusted == Some(false)) {
-            match UNBALANCED.iter().find(|(name, _)| *name == subject.name()) {
-                Some((_, why)) => run.measured(
-                    format!("runs in which the audit of {region} does not balance (known: {why})"),
-                    1.0,
-                    0.0..=1.0,
-                ),
-                None => run.holds(format!("the audit of {region} balances"), false),
-            }
+            run.holds(format!("the audit of {region} balances"), false);
         }
         for answer in answers {
             let truth = truths.iter().find(|truth| truth.region == region && truth.speedup == answer.speedup);
