@@ -274,6 +274,8 @@ fn threads_numbers_and_labels_of_users_are_kept() {
     // One was too long, 22 too many, three were no labels.
     assert!(status["labels"]["user_labels_refused"].as_u64() >= Some(1 + 22 + 3), "{status:#}");
     assert!(status["labels"]["thread_names_taken_together"].as_u64() > Some(0), "{status:#}");
+    // Each is read once, and where that takes too long on a busy machine, that is counted.
+    let is_unread = status["labels"]["environments_unread"].as_u64() > Some(0);
     // Whatever these may say, the others have the labels that they were given.
     let rows = groups(&folder, &["--by", "label.a,label.l0,label.l9,pid", "--process", "labelled"]);
     for (pid, [a, first, tenth]) in
@@ -282,15 +284,17 @@ fn threads_numbers_and_labels_of_users_are_kept() {
         let of_pid: Vec<&Value> = rows.iter().filter(|row| row["pid"] == **pid).collect();
         assert!(!of_pid.is_empty());
         for row in of_pid {
-            assert_eq!([&row["label.a"], &row["label.l0"], &row["label.l9"]], [a, first, tenth], "{row:#}");
+            let labels = ["label.a", "label.l0", "label.l9"].map(|name| &row[name]);
+            assert!(
+                labels == [a, first, tenth] || is_unread && labels == ["[none]"; 3],
+                "{row:#} {status:#}"
+            );
         }
     }
     let rows = groups(&folder, &["--by", "label.region,label.tenant,command", "--where", shards]);
     assert!(rows.iter().all(|row| row["label.region"] == "eu" && row["label.tenant"] == "acme"), "{rows:#?}");
     let command = format!("{} an argument", program.display());
     let command = &command[..command.len().min(256)];
-    // It is read once, and where that takes too long on a busy machine, that is counted.
-    let is_unread = status["labels"]["environments_unread"].as_u64() > Some(0);
     assert!(has(&rows, "command", command) || is_unread, "{rows:#?} {status:#}");
     // Many threads with names of their own are one in the end, and the others are still told apart.
     let rows = groups(&folder, &["--by", "thread", "--process", "labelled"]);
