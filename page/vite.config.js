@@ -16,7 +16,7 @@ export default defineConfig(({ mode }) => {
       emptyOutDir: false,
       rolldownOptions: { input, output: { format: "iife" } },
     },
-    // A limit only ends what hangs: `.ci/run` starts these beside everything else.
+    // A limit only ends what hangs.
     test: { include: ["tests/*.test.{ts,tsx,js}"], testTimeout: 600_000, hookTimeout: 600_000 },
   };
 });
