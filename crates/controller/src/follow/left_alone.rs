@@ -181,20 +181,26 @@ impl LeftAlone {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::{Pid, Signal, kill_process_group};
+    use std::os::unix::process::CommandExt as _;
     use std::process::{Child, Command};
 
-    /// A process that works until it is killed.
+    /// A shell that does what it is told until it is killed, with all that it has started.
     struct Working(Child);
 
     impl Working {
         fn start() -> Self {
-            Self(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap())
+            Self::at("while :; do :; done")
+        }
+
+        fn at(work: &str) -> Self {
+            Self(Command::new("sh").args(["-c", work]).process_group(0).spawn().unwrap())
         }
     }
 
     impl Drop for Working {
         fn drop(&mut self) {
-            let _ = self.0.kill();
+            let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
             let _ = self.0.wait();
         }
     }
@@ -246,9 +252,10 @@ mod tests {
     #[test]
     fn a_child_that_is_spawned_is_found_by_its_file() {
         let mut left = LeftAlone::default();
-        let working = Working::start();
-        let file = std::fs::read_link(format!("/proc/{}/exe", working.0.id())).unwrap();
-        left.add(std::process::id(), true, file, "it is static");
+        // With a parent of its own: other tests have children that run the same file.
+        let parent = Working::at("while :; do :; done & wait");
+        let file = std::fs::read_link(format!("/proc/{}/exe", parent.0.id())).unwrap();
+        left.add(parent.0.id(), true, file, "it is static");
         wait_for(&mut left, |programs| programs[0].cpu >= Nanos::from_millis(20));
         assert_eq!(left.so_far()[0].processes, 1);
     }
