@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, 
 
 use super::catalogue::{self, RowFacts};
 use super::draft::{Draft, Outline, Written, failed, step};
-use super::lock::Lock;
+use super::lock;
 use super::segment::Row;
 use super::steps::{Steps, Watcher};
 use super::*;
@@ -36,7 +36,7 @@ pub struct Store {
     pub(super) labels: Keyring<Label>,
     pub(super) names: KeptNames,
     events: HashMap<String, EventId>,
-    _lock: Lock,
+    _lock: storage::Lock,
 }
 
 /// What one flush wrote.
@@ -122,7 +122,7 @@ impl Store {
         let segments = catalogue::segments_folder(folder);
         // What runs on this machine is not for other users to see.
         make_folder(folder).map_err(|e| failed(folder, &e))?;
-        let lock = Lock::take(folder)?;
+        let lock = lock::take(folder)?;
         step(&mut steps, "open the catalogue", folder)?;
         let connection = open_catalogue(&folder.join(catalogue::FILE))?;
         step(&mut steps, "make the folder of segments", folder)?;

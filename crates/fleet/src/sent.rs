@@ -5,11 +5,10 @@ use crate::hour::Hour;
 use crate::run::uid_of;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::collections::BTreeSet;
-use std::fs::{File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use storage::{Lock, Unlocked};
 
 /// The file in the folder of the database, or of recordings.
 pub const FILE: &str = "fleet.db";
@@ -24,8 +23,7 @@ const MOMENT: Duration = Duration::from_millis(20);
 pub struct Sent {
     path: PathBuf,
     connection: Connection,
-    /// Held until the sender ends, however it does.
-    _lock: File,
+    _lock: Lock,
 }
 
 impl Sent {
@@ -115,28 +113,21 @@ const ANOTHER: &str = "another whatif fleet push sends what is in this folder: l
 const NOT_ALLOWED: &str =
     "send as a user who may write there, the one who collects or records: sudo whatif fleet push …";
 
-fn lock(path: &Path) -> Result<File, Error> {
-    let wrong = |detail: String, advice: &str| Error::Note {
-        path: path.to_owned(),
-        detail,
-        advice: advice.to_owned(),
-    };
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    let file = storage::open_regular(path, &mut options).map_err(|error| {
-        let may_not = matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem);
-        wrong(
-            error.to_string(),
-            if may_not { NOT_ALLOWED } else { "see whether the folder is there, and has room" },
-        )
-    })?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(wrong("it is locked".to_owned(), ANOTHER)),
-        Err(TryLockError::Error(error)) => {
-            Err(wrong(error.to_string(), "put the folder on a file system that has locks"))
-        }
-    }
+fn lock(path: &Path) -> Result<Lock, Error> {
+    Lock::take(path).map_err(|why| {
+        let (detail, advice) = match why {
+            Unlocked::NotOpened(error) => {
+                let may_not =
+                    matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem);
+                let advice =
+                    if may_not { NOT_ALLOWED } else { "see whether the folder is there, and has room" };
+                (error.to_string(), advice)
+            }
+            Unlocked::Taken(_) => ("it is locked".to_owned(), ANOTHER),
+            Unlocked::Refused(error) => (error.to_string(), "put the folder on a file system that has locks"),
+        };
+        Error::Note { path: path.to_owned(), detail, advice: advice.to_owned() }
+    })
 }
 
 fn wrong(path: &Path, error: &rusqlite::Error) -> Error {

@@ -13,6 +13,7 @@ mod connect;
 mod date;
 mod error;
 pub mod journal;
+mod lock;
 mod printable;
 mod regular;
 pub mod schema;
@@ -20,6 +21,7 @@ mod units;
 
 pub use connect::{Opened, open_read_only};
 pub use error::Error;
+pub use lock::{Lock, Unlocked};
 pub use printable::printable;
 pub use regular::{open_regular, read_regular};
 pub use units::{Nanos, UnixSeconds};

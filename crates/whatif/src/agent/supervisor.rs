@@ -10,12 +10,13 @@ use anyhow::{Context as _, Result};
 use fleet::arguments::At;
 use fleet::command::Orders;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use storage::{Lock, Unlocked};
 
 /// Time between two looks while a session is under way: the kill switch is seen so soon.
 const LOOK: Duration = Duration::from_millis(20);
@@ -49,23 +50,19 @@ pub fn run(options: Options) -> Result<()> {
 }
 
 /// A folder has one agent.
-fn lock(folder: &Path) -> Result<File> {
+fn lock(folder: &Path) -> Result<Lock> {
     let path = folder.join("agent.lock");
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    let file = storage::open_regular(&path, &mut options).with_context(|| {
-        format!("cannot open {}; use sudo, or name another folder with --db", path.display())
-    })?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => anyhow::bail!(
+    Lock::take(&path).map_err(|why| match why {
+        Unlocked::NotOpened(error) => anyhow::Error::new(error)
+            .context(format!("cannot open {}; use sudo, or name another folder with --db", path.display())),
+        Unlocked::Taken(_) => anyhow::anyhow!(
             "another agent works in {0}; see what it does with: whatif agent status --db {0}, or name another folder with --db",
             folder.display()
         ),
-        Err(TryLockError::Error(error)) => {
-            Err(error).with_context(|| format!("cannot lock {}", path.display()))
+        Unlocked::Refused(error) => {
+            anyhow::Error::new(error).context(format!("cannot lock {}", path.display()))
         }
-    }
+    })
 }
 
 struct Supervisor {
