@@ -88,8 +88,9 @@ use observe::{Observer, lock};
 use options::Options;
 use points::{PointSpec, Points};
 use profile::coz::load_either;
-use profile::{Nanos, Recording};
+use profile::{Interpreter, Nanos, Recording};
 use record::{Session, Tallies};
+use region::{Presence, RegionSpec};
 use runs::{Runs, VisitCosts};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use series::{Outcome, Series};
@@ -221,6 +222,7 @@ fn prepare(options: &mut Options, executable: &launch::Executable) -> Result<Vis
     if let Some(name) = canonical(executable).file_name() {
         options.file = name.to_string_lossy().into_owned();
     }
+    check_regions(options, executable)?;
     check_build(options, executable)?;
     // Better known before it has run than afterwards.
     if let Some(instead) =
@@ -756,6 +758,55 @@ fn check_build(options: &Options, executable: &launch::Executable) -> Result<()>
             other.path,
             other.known,
             other.new
+        );
+    }
+    Ok(())
+}
+
+/// Looks for the code that the user named, as far as it can be known before the program runs: what libraries have, and programs that are
+/// executed, is known only then.
+///
+/// # Errors
+/// A region that cannot come.
+fn check_regions(options: &Options, executable: &launch::Executable) -> Result<()> {
+    /// What brings a program to more code than its own.
+    const BRINGS_CODE: [&str; 15] = [
+        "dlopen",
+        "dlmopen",
+        "execl",
+        "execle",
+        "execlp",
+        "execv",
+        "execve",
+        "execveat",
+        "execvp",
+        "execvpe",
+        "fexecve",
+        "popen",
+        "posix_spawn",
+        "posix_spawnp",
+        "system",
+    ];
+    let is_elsewhere = options.scope.binaries.is_some() || Interpreter::of(&options.file).is_some();
+    if options.regions.is_empty() || is_elsewhere {
+        return Ok(());
+    }
+    let image = symbols::Image::open(&canonical(executable))?;
+    let hint = |spec: &RegionSpec| match spec.find_in(&image) {
+        Presence::There => None,
+        Presence::Meant(hint) => Some(hint),
+        Presence::Unknown => Some(spec.unknown_in(&image, &options.scope.sources)),
+    };
+    let missing =
+        |spec| Some(format!("there is no code at --region {spec} in {}; {}", options.file, hint(spec)?));
+    let Some(says) = options.regions.iter().find_map(missing) else { return Ok(()) };
+    if image.has_dynamic_name(&BRINGS_CODE) == Some(false) {
+        return Err(Usage::of(anyhow::anyhow!(says)));
+    }
+    if !options.quiet {
+        kernel::say!(
+            "whatif: {} (unless it comes with what the program executes or loads)",
+            profile::printable(&says)
         );
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use crate::failure;
 use profile::{Region, RegionKind};
-use symbols::{Frame, Image, LineLookup};
+use symbols::{Frame, Image, LineLookup, Scope};
 
 /// The index of a region among those observed in a run. Those that the user names come first, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -77,6 +77,25 @@ impl RegionSpec {
                     meant("no source file has that name; there are", &similar)
                 }
             },
+        }
+    }
+
+    /// Why an image in which there is nothing like it may not have it, and what to do.
+    pub fn unknown_in(&self, image: &Image, scope: &Scope) -> String {
+        let file = image.path().file_name().unwrap_or_default().to_string_lossy();
+        let check =
+            |what: &str| format!("check the name of the {what}; if it is of a library: --binary GLOB");
+        match self {
+            Self::CalledFrom(region, _) => region.unknown_in(image, scope),
+            // Every Rust program has line information of the standard library.
+            Self::Line(..) if !image.has_line_info_in(scope) => format!(
+                "{file} has no line information: compile it with -g (Rust: debug = 1 in the profile), or name a function"
+            ),
+            Self::Line(..) => check("file"),
+            Self::Function(_) if image.has_functions() => check("function"),
+            Self::Function(_) => {
+                format!("{file} has no names of functions: compile it with -g, and do not strip it")
+            }
         }
     }
 

@@ -35,6 +35,12 @@ pub struct Query {
 pub fn open(named: Option<&Path>) -> Result<(PathBuf, Database)> {
     let folder = folder::default_folder(named)?;
     ensure!(
+        !folder.is_file(),
+        "{} is a file, and a database of continuous profiles is a folder\n  if it is a recording of whatif run: {}",
+        folder.display(),
+        profile::shell::command(["whatif", "report", &folder.to_string_lossy()])
+    );
+    ensure!(
         folder.is_dir(),
         "there is no database of continuous profiles at {}\n  start the collector with: whatif collect --db {}\n  or name \
          another folder with --db DIR",

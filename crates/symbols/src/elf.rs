@@ -225,6 +225,12 @@ impl Elf {
         needed.take(MOST).filter_map(name).collect()
     }
 
+    /// Whether one of these is among the names that the loader knows of the file; `None` if it has none, as static programs.
+    pub fn has_dynamic_name(&self, names: &[&str]) -> Option<bool> {
+        let all = self.read_section_up_to(".dynstr", LARGE)?;
+        Some(all.split(|byte| *byte == 0).any(|name| names.iter().any(|one| one.as_bytes() == name)))
+    }
+
     /// What the loader adds to its base for a word at an address (`R_X86_64_RELATIVE`); of a 64-bit file.
     pub fn relocated(&self, address: u64) -> Option<u64> {
         const ENTRY: usize = 24;

@@ -150,6 +150,12 @@ impl Image {
         self.elf().needed()
     }
 
+    /// Whether one of these functions is among those that it asks its libraries for, or that it offers itself; `None` if it is
+    /// static, so that this cannot be told.
+    pub fn has_dynamic_name(&self, names: &[&str]) -> Option<bool> {
+        self.elf().has_dynamic_name(names)
+    }
+
     /// The `PT_LOAD` program headers, in file order.
     pub fn loads(&self) -> &[Load] {
         &self.files.image.headers.loads

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// What would happen to your program if this code were faster?
 #[derive(Debug, Parser)]
 #[command(version = version::BRIEF, long_version = version::long())]
-#[command(arg_required_else_help = true, max_term_width = 100, help_template = overview::template())]
+#[command(arg_required_else_help = true, max_term_width = 80, help_template = overview::template())]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -21,8 +21,10 @@ pub struct Cli {
 impl Cli {
     /// What was typed. Ends the process where that is a mistake, or asks for help.
     pub fn of_arguments() -> Self {
-        Self::try_parse()
-            .unwrap_or_else(|error| overview::with_nearest_command(error, std::env::args_os().nth(1)).exit())
+        Self::try_parse().unwrap_or_else(|error| {
+            let words: Vec<_> = std::env::args_os().skip(1).collect();
+            overview::with_advice(error, &words).exit()
+        })
     }
 }
 
@@ -33,7 +35,9 @@ pub enum Command {
     #[command(after_help = "Example: whatif run --duration 60 -o server.db -- ./server --port 8080")]
     Run(Box<Run>),
     /// Profile processes that run already, in place
-    #[command(after_help = "Example: whatif attach --duration 30 -p fn:handle_request --unit shop\n\n\
+    #[command(after_help = "Example: whatif attach --duration 30 -p fn:handle_request --unit shop\n\
+        Example: whatif attach 4711\n\
+        Example: whatif attach --name 'shop*'\n\n\
         The processes are left as they were. They have to be programs for x86-64 with glibc or musl, dynamic or static, or in Go; static ones need their symbol table. What they have \
         started is profiled with them, and what they start meanwhile as soon as that has lived for a second (--no-follow: only they). Progress points that are marked in the source only \
         count where -p names them.")]
@@ -221,6 +225,7 @@ pub struct Attach {
 
 /// What ends experiments on processes that do their work for others.
 #[derive(Debug, Args)]
+#[command(next_help_heading = controller::arguments::WHEN_TO_STOP)]
 pub struct Limits {
     /// End the experiments at once when this is so: 'throughput < 80%' (of what it was before the first experiment),
     /// 'throughput(POINT) < 500/s', 'latency(POINT) > 20ms', 'cpu > 90%' (of the machine); 'over 5s' behind it looks at the last
@@ -261,6 +266,7 @@ impl Limits {
 
 /// Which processes, besides those that are named by their numbers.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Which processes")]
 pub struct Which {
     /// The processes of a systemd unit: its name, or a glob for it
     #[arg(long = "unit", value_name = "NAME")]

@@ -2,9 +2,10 @@
 
 use crate::cli::{Cli, Command};
 use clap::builder::styling::Styles;
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Subcommand as _};
 use std::ffi::OsString;
+use std::path::Path;
 
 /// What `whatif` alone prints.
 pub const WELCOME: &str = "\
@@ -56,19 +57,106 @@ pub fn visible() -> clap::Command {
     without_hidden(&Cli::command()).version(env!("CARGO_PKG_VERSION"))
 }
 
-/// An error about a command that does not exist names the nearest ones that can be typed; clap looks among those of before, too, and finds
-/// all that are a little like it. `first`: the first argument.
-pub fn with_nearest_command(mut error: clap::Error, first: Option<OsString>) -> clap::Error {
-    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else { return error };
+/// What other profilers call a command of ours, and how ours is typed.
+const OF_OTHERS: [(&str, &str); 6] = [
+    ("record", "whatif run -- PROGRAM"),
+    ("profile", "whatif run -- PROGRAM"),
+    ("start", "whatif run -- PROGRAM"),
+    ("show", "whatif report"),
+    ("view", "whatif open"),
+    ("flamegraph", "whatif flame"),
+];
+
+/// An error with what can be typed instead. `words`: what was typed behind `whatif`.
+pub fn with_advice(mut error: clap::Error, words: &[OsString]) -> clap::Error {
     let all = visible();
-    let group = first.and_then(|first| all.find_subcommand(first)).filter(|group| group.has_subcommands());
-    let names = group.unwrap_or(&all).get_subcommands().map(clap::Command::get_name);
-    let nearest = symbols::nearest_names(typed, names);
-    error.remove(ContextKind::SuggestedSubcommand);
-    if !nearest.is_empty() {
-        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(nearest));
+    let mut command = &all;
+    for word in words {
+        let Some(named) = command.find_subcommand(word) else { break };
+        command = named;
+    }
+    let wrong = |kind| match error.get(kind) {
+        Some(ContextValue::String(typed)) => typed.clone(),
+        _ => String::new(),
+    };
+    let instead = match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            let typed = wrong(ContextKind::InvalidSubcommand);
+            let instead = instead_of(&typed, words);
+            // clap looks among names of before, too, and finds all that are a little like it.
+            let names = command.get_subcommands().map(clap::Command::get_name);
+            let nearest = symbols::nearest_names(&typed, names);
+            error.remove(ContextKind::SuggestedSubcommand);
+            if !nearest.is_empty() && instead.is_empty() {
+                error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(nearest));
+            }
+            instead
+        }
+        ErrorKind::UnknownArgument if is_dashes(&wrong(ContextKind::InvalidArg)) => {
+            error.remove(ContextKind::SuggestedArg);
+            error.remove(ContextKind::Usage);
+            let at = words.iter().position(|word| word.to_str().is_some_and(is_dashes));
+            let with_two = words.iter().enumerate().map(|(nth, word)| match Some(nth) == at {
+                true => "--".into(),
+                false => word.to_string_lossy(),
+            });
+            vec![profile::shell::command(std::iter::once("whatif".into()).chain(with_two))]
+        }
+        ErrorKind::MissingRequiredArgument => {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            help.lines().filter_map(|line| line.strip_prefix("Example: ")).map(str::to_owned).collect()
+        }
+        _ => return error,
+    };
+    if !instead.is_empty() {
+        let instead = instead.into_iter().map(Into::into).collect();
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(instead));
     }
     error
+}
+
+/// Whether it was to be `--`.
+fn is_dashes(word: &str) -> bool {
+    word.len() > 2 && word.bytes().all(|byte| byte == b'-')
+}
+
+/// What can be typed instead of a command that does not exist: for one of another profiler, and where the command is missing before a
+/// program or a recording.
+fn instead_of(typed: &str, words: &[OsString]) -> Vec<String> {
+    if let Some((_, ours)) = OF_OTHERS.iter().find(|(theirs, _)| *theirs == typed) {
+        return vec![(*ours).to_owned()];
+    }
+    let is_first = words.first().is_some_and(|first| *first == *typed);
+    if !is_first || !Path::new(typed).is_file() {
+        return Vec::new();
+    }
+    let missing: &[&str] = if typed.ends_with(".db") { &["report"] } else { &["run", "--"] };
+    let words = words.iter().map(|word| word.to_string_lossy());
+    vec![profile::shell::command(["whatif"].iter().chain(missing).map(|word| (*word).into()).chain(words))]
+}
+
+/// The first option of `whatif run` among the arguments of a program, which get it, where no `--` says that they are meant to. `words`:
+/// what was typed behind `whatif`.
+pub fn option_behind_the_program<'a>(words: &[OsString], program: &'a [OsString]) -> Option<&'a str> {
+    if words.iter().any(|word| word == "--") {
+        return None;
+    }
+    let all = visible();
+    let run = all.find_subcommand("run")?;
+    let is_ours = |word: &str, next: Option<&str>| match word.strip_prefix("--") {
+        Some(long) => {
+            let name = long.split('=').next();
+            run.get_arguments().any(|argument| argument.get_long().is_some() && argument.get_long() == name)
+        }
+        // What else is short, many programs have.
+        None => word == "-o" || word == "-p" && next.is_some_and(|place| place.contains(':')),
+    };
+    let arguments: Vec<Option<&str>> = program.iter().skip(1).map(|word| word.to_str()).collect();
+    let found = arguments.iter().enumerate().find(|(nth, word)| {
+        let next = arguments.get(nth + 1).copied().flatten();
+        word.is_some_and(|word| is_ours(word, next))
+    });
+    found.and_then(|(_, word)| *word)
 }
 
 fn without_hidden(command: &clap::Command) -> clap::Command {
@@ -116,6 +204,62 @@ mod tests {
         }
     }
 
+    /// The error for what is typed behind `whatif`.
+    fn refused(typed: &str) -> clap::Error {
+        let words: Vec<OsString> = typed.split_whitespace().map(Into::into).collect();
+        let all = std::iter::once("whatif".into()).chain(words.clone());
+        with_advice(Cli::try_parse_from(all).unwrap_err(), &words)
+    }
+
+    #[test]
+    fn what_can_be_typed_instead_is_said() {
+        for (typed, instead) in [
+            ("record -- ./server", &["tip: whatif run -- PROGRAM"][..]),
+            ("profile ./server", &["tip: whatif run -- PROGRAM"]),
+            ("show server.db", &["tip: whatif report"]),
+            ("run --- ./server --- -x", &["tip: whatif run -- ./server --- -x"]),
+            ("points --- ./server", &["tip: whatif points -- ./server"]),
+            ("/dev/../bin/sh -c x", &["tip: whatif run -- /dev/../bin/sh -c x"]),
+            (
+                "attach",
+                &[
+                    "tip: whatif attach --duration 30 -p fn:handle_request --unit shop",
+                    "tip: whatif attach 4711",
+                ],
+            ),
+            ("run", &["tip: whatif run --duration 60 -o server.db -- ./server --port 8080"]),
+            ("diff", &["tip: whatif diff 2d..1d 1d..now"]),
+            ("export", &["tip: whatif export --format html -o report.html server.db"]),
+            ("completions", &["tip: whatif completions bash"]),
+            ("compare before.db", &["tip: whatif compare before.db after.db"]),
+            ("list", &["tip: whatif list parse_header"]),
+            ("db merge", &["tip: whatif db merge monday.db tuesday.db -o both.db"]),
+        ] {
+            let error = refused(typed).to_string();
+            for tip in instead {
+                assert!(error.contains(tip), "{typed}: {tip:?} is missing in {error}");
+            }
+            assert!(!error.contains("similar"), "{typed}: {error}");
+        }
+    }
+
+    #[test]
+    fn options_of_ours_among_the_programs_arguments_are_noticed() {
+        for (typed, found) in [
+            ("run ./x -o x.db", Some("-o")),
+            ("run --seed 1 ./x a --duration=3s -o x", Some("--duration=3s")),
+            ("run ./x -p fn:work", Some("-p")),
+            ("run ./x -p 8080 -v --verbose", None),
+            ("run -- ./x -o x.db", None),
+            ("run ./x -- -o", None),
+            ("points ./x --scope a", Some("--scope")),
+        ] {
+            let words: Vec<OsString> = typed.split(' ').map(Into::into).collect();
+            let at = words.iter().position(|word| word == "./x").unwrap();
+            assert_eq!(option_behind_the_program(&words, &words[at..]), found, "{typed}");
+        }
+    }
+
     #[test]
     fn the_nearest_command_is_named() {
         for (typed, near) in [
@@ -127,9 +271,7 @@ mod tests {
             ("db mrege", &["merge"]),
             ("nonsense", &[]),
         ] {
-            let words: Vec<_> = std::iter::once("whatif").chain(typed.split(' ')).collect();
-            let error = Cli::try_parse_from(&words).unwrap_err();
-            let error = with_nearest_command(error, Some(words[1].into()));
+            let error = refused(typed);
             let found = match error.get(ContextKind::SuggestedSubcommand) {
                 Some(ContextValue::Strings(names)) => names.clone(),
                 _ => Vec::new(),

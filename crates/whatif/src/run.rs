@@ -2,7 +2,7 @@
 
 use crate::cli::Attach;
 use crate::live::Live;
-use crate::show;
+use crate::{overview, show};
 use anyhow::Result;
 use controller::launch::Exit;
 use controller::{Audience, arguments};
@@ -12,6 +12,15 @@ use std::path::Path;
 
 /// Runs a program under the profiler. Returns how it ended, and the exit status that says why there is no answer if there is none.
 pub fn run(args: &arguments::Run) -> Result<(Exit, i32)> {
+    let words: Vec<_> = std::env::args_os().skip(1).collect();
+    if let Some(option) = overview::option_behind_the_program(&words, &args.program).filter(|_| !args.quiet) {
+        let (option, program) = (profile::printable(option), args.program[0].to_string_lossy());
+        let program = profile::printable(&program);
+        kernel::say!(
+            "whatif: {option} stands behind {program}, so it is an option of {program}; write what is for whatif before it: \
+             whatif run {option} … -- {program}"
+        );
+    }
     let viewers = Viewers { page: args.live, browser: !args.no_browser, live: OnceCell::new() };
     controller::run(args, Box::new(viewers))
 }

@@ -1,13 +1,24 @@
 //! `whatif report` and `whatif export`: the answer again, from a recording.
 
 use crate::{cli, continuous};
-use anyhow::{Context as _, Result, bail, ensure};
-use profile::Profile;
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use controller::Usage;
+use profile::{Explanation, Profile};
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 /// Reads a recording, or a profile of Coz, and estimates from its rows.
 pub fn load(path: &Path) -> Result<Profile> {
+    if path.is_dir() {
+        let of_database =
+            |command: &str| profile::shell::command(["whatif", command, "--db", &path.to_string_lossy()]);
+        return Err(Usage::of(anyhow!(
+            "{} is a folder, and a recording is a file\n  if it is a database of continuous profiles: {}, or {}",
+            path.display(),
+            of_database("open"),
+            of_database("top")
+        )));
+    }
     Ok(profile::coz::load_either(path)?)
 }
 
@@ -40,15 +51,18 @@ pub fn report(args: &cli::Report) -> Result<()> {
     let profile = load(&recording(args.file.as_deref())?)?;
     let usual = style(std::io::stdout().is_terminal(), 20);
     let style = args.top.map_or(usual, |top| report::terminal::Style { top, asked: true, ..usual });
+    let explain = |region: &str| -> Result<Explanation<'_>> {
+        profile.explain(region).map_err(|why| Usage::of(why.into()))
+    };
     if let Some(region) = &args.region {
-        return print(&report::terminal::render_curves(&profile.explain(region)?, style));
+        return print(&report::terminal::render_curves(&explain(region)?, style));
     }
     let text = match (&args.explain, args.json) {
         (None, true) => report::json::render(&profile),
         (None, false) if args.details => report::terminal::render_details(&profile, style),
         (None, false) => report::terminal::render(&profile, style),
-        (Some(region), true) => report::json::render_explanation(&profile.explain(region)?),
-        (Some(region), false) => report::terminal::render_explanation(&profile.explain(region)?, style),
+        (Some(region), true) => report::json::render_explanation(&explain(region)?),
+        (Some(region), false) => report::terminal::render_explanation(&explain(region)?, style),
     };
     print(&text)
 }

@@ -852,6 +852,7 @@ fn databases_are_exported() {
 #[test]
 fn what_is_not_there_is_told() {
     let made = made();
+    std::fs::write(made.sandbox.path("RECORDING"), "").unwrap();
     for (args, says) in [
         (&["top", "--since", "yesterday"][..], "'yesterday' is no time; give an age"),
         (&["top", "--since", "1d", "--until", "2d"], "is not before --until"),
@@ -868,6 +869,7 @@ fn what_is_not_there_is_told() {
         (&["top", "--process", "swapper"], "but of idle CPUs (--idle)"),
         (&["top", "--db", "nowhere"], "there is no database of continuous profiles at nowhere"),
         (&["top", "--db", "."], "there is no"),
+        (&["top", "--db", "RECORDING"], "if it is a recording of whatif run: whatif report RECORDING"),
         (&["top", "--recording", "nowhere.db"], "--recording nowhere.db"),
     ] {
         let ended = made.whatif(args).assert_code(90);

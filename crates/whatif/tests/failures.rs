@@ -38,37 +38,36 @@ const CASES: &[Case] = &[
     },
     Case {
         options: &["--region", "nosuch"],
-        status: 97,
-        code: "region-never-ran",
-        says: &["nosuch never ran"],
+        status: 2,
+        says: &["no code at --region nosuch in failing-", "--binary GLOB"],
+        ..NOTHING
+    },
+    Case { options: &["--region", "hit"], status: 2, says: &["similar", "hot"], ..NOTHING },
+    Case {
+        options: &["--region", "hot", "--region", "main.c:77"],
+        status: 2,
+        says: &["main.c:77"],
         ..NOTHING
     },
     Case {
-        options: &["--region", "hit"],
-        status: 97,
-        code: "region-never-ran",
-        says: &["similar", "hot"],
+        options: &["--region", "failing.c:7"],
+        compiled: &["-g0"],
+        status: 2,
+        says: &["no line information", "-g"],
         ..NOTHING
     },
     Case {
-        options: &["--region", "main.c:77"],
+        options: &["--region", "deep"],
         status: 97,
         code: "region-never-ran",
-        says: &["main.c:77 never ran"],
+        says: &["deep never ran", "spends time there"],
         ..NOTHING
     },
     // The other one may have an answer.
     Case {
-        options: &["--region", "hot", "--region", "hit"],
+        options: &["--region", "hot", "--region", "deep"],
         code: "region-without-samples",
-        says: &["hit never ran", "hot"],
-        ..NOTHING
-    },
-    Case {
-        options: &["--region", "nosuch", "--region", "hit"],
-        status: 97,
-        code: "region-never-ran",
-        says: &["nosuch never ran"],
+        says: &["deep never ran"],
         ..NOTHING
     },
     Case {
@@ -116,13 +115,20 @@ const CASES: &[Case] = &[
     Case {
         options: &["-p", "fn:nosuch"],
         status: 2,
-        says: &["no code at the progress point nosuch"],
+        says: &["no code at the progress point nosuch", "--binary GLOB"],
         ..NOTHING
     },
     Case {
         options: &["-p", "faling.c:7"],
         status: 2,
         says: &["no code at the progress point", "failing.c"],
+        ..NOTHING
+    },
+    Case {
+        options: &["-p", "failing.c:7"],
+        compiled: &["-g0"],
+        status: 2,
+        says: &["no line information", "-g"],
         ..NOTHING
     },
     Case {
@@ -379,6 +385,11 @@ fn recordings_that_cannot_be_read() {
     assert!(report(&["letter.db"]).contains("not a whatif recording"));
     std::fs::write(sandbox.path("empty.db"), "").unwrap();
     assert!(report(&["empty.db"]).contains("is empty"));
+    std::fs::create_dir(sandbox.path("folder")).unwrap();
+    let mut command = sandbox.whatif();
+    command.args(["report", "folder"]);
+    let of_folder = run(command).assert_code(2).stderr;
+    assert!(of_folder.contains("whatif open --db folder, or whatif top --db folder"), "{of_folder}");
 }
 
 #[test]

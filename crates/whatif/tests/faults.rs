@@ -98,8 +98,11 @@ fn a_disk_that_is_full_once() {
         ("pwrite64@db-wal", "+2", true),
         ("pwrite64@db-journal", "+1", true),
     ] {
-        let ended = profiled_with(&harness, &["fail", call, "ENOSPC", nth], &exits);
+        let sandbox = Sandbox::new();
+        let ended = run(profiling(&sandbox, &harness, &["fail", call, "ENOSPC", nth], &exits));
+        check(&sandbox, &ended);
         assert_eq!(!ended.stdout.is_empty(), is_started, "{call} {nth}: {ended:#?}");
+        assert_eq!(sandbox.recording().exists(), is_started, "{call} {nth}: {ended:#?}");
     }
 }
 

@@ -92,11 +92,12 @@ impl Place {
     }
 
     /// What may have been meant, where an image has no such place.
-    fn hint(&self, image: &Image) -> Option<String> {
+    fn hint(&self, image: &Image, scope: &Scope) -> Option<String> {
         match self {
             Self::Code(code) | Self::Sampled(code) => match code.find_in(image) {
                 Presence::Meant(hint) => Some(hint),
-                Presence::There | Presence::Unknown => None,
+                Presence::Unknown => Some(code.unknown_in(image, scope)),
+                Presence::There => None,
             },
             Self::Probe(..) => {
                 let names =
@@ -230,7 +231,7 @@ impl PointSpec {
             }
         };
         if !is_there {
-            return Err(self.missing(self.place.hint(image)));
+            return Err(self.missing(self.place.hint(image, scope)));
         }
         Ok(())
     }

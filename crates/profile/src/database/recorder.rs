@@ -32,6 +32,16 @@ pub struct Recorder {
     points: HashMap<Point, PointId>,
 }
 
+/// Removes a file that SQLite has made, and what it has made beside it.
+fn remove(path: &Path) {
+    for suffix in ["", "-journal", "-wal", "-shm"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        // Of what cannot be removed nothing more can be said than the error that is being reported.
+        let _ = std::fs::remove_file(name);
+    }
+}
+
 impl Recorder {
     /// Makes a new recording at `path`, or opens the one that is there to add sessions to it. Any
     /// other file is left alone.
@@ -41,9 +51,19 @@ impl Recorder {
     /// [`Error::NotARecording`], [`Error::Newer`], [`Error::Damaged`], [`Error::Locked`],
     /// [`Error::Io`].
     pub fn create(path: &Path) -> Result<Recorder, Error> {
+        let is_new = !path.exists();
         let connection = Connection::open(path).map_err(|e| Error::of(path, e))?;
         let sql = |e| Error::of(path, e);
-        schema::prepare(&connection, path)?;
+        if let Err(error) = schema::prepare(&connection, path) {
+            // On a disk that is full: what was begun there is no recording.
+            let is_begun =
+                || schema::inspect(&connection, path).is_ok_and(|found| found == schema::Found::Empty);
+            if is_new && matches!(error, Error::Io { .. }) && is_begun() {
+                drop(connection);
+                remove(path);
+            }
+            return Err(error);
+        }
         connection.busy_timeout(PATIENCE).map_err(sql)?;
         connection.pragma_update(None, "synchronous", "normal").map_err(sql)?;
         connection.pragma_update(None, "foreign_keys", true).map_err(sql)?;
