@@ -236,8 +236,10 @@ function Share({ piece: { share, production_share } }: { piece: Piece }) {
   return <span>{`${shareText(share)} of CPU time${there}`}</span>;
 }
 
-/** Whether it helps or hurts by all speedups together, but not for certain at the one that the terminal shows. */
-function isProbable({ verdict, curve }: Piece): boolean {
+/** Whether it helps or hurts by all speedups together, but not for certain at the one that the terminal shows; or gains may be wrong by
+ * more than their intervals say. */
+function isProbable({ verdict, verdict_words, curve }: Piece): boolean {
+  if (verdict_words?.startsWith("probably")) return true;
   const gain = gainAt(curve, REFERENCE);
   const unsure = gain !== null && gain.lo !== null && gain.hi !== null && gain.lo <= 0 && gain.hi >= 0;
   return unsure && (verdict === "helps" || verdict === "hurts");

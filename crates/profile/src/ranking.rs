@@ -12,7 +12,7 @@ use crate::estimate::{
 };
 use crate::load::Load;
 use crate::model::{
-    Point, PointId, PointKind, Region, RegionId, Rows, Session, SessionId, Window, WindowFlags,
+    Point, PointId, PointKind, Region, RegionId, Rows, Session, SessionId, Warning, Window, WindowFlags,
 };
 use crate::production;
 use crate::units::{Nanos, Speedup};
@@ -211,7 +211,8 @@ impl Profile {
             });
         }
         discovery::check(&mut regions);
-        regions.iter_mut().for_each(RegionEstimate::distrust);
+        let is_changed = rows.warned(Warning::SLOW_BESIDE_POINT).next().is_some();
+        regions.iter_mut().for_each(|region| region.distrust(is_changed));
         regions.sort_by(|a, b| a.best().total_cmp(b.best()).then(a.region.cmp(&b.region)));
         let doubts = Doubts::of(&rows.windows);
         let candidates = candidates(&rows, &regions);
@@ -310,9 +311,9 @@ impl PointEstimate {
 }
 
 impl RegionEstimate {
-    /// Takes back all verdicts if the audit does not balance.
-    fn distrust(&mut self) {
-        if self.audit.as_ref().is_some_and(|audit| !audit.is_trusted()) {
+    /// Takes back all verdicts if the audit does not balance, or if the run changed what it measured.
+    fn distrust(&mut self, is_changed: bool) {
+        if is_changed || self.audit.as_ref().is_some_and(|audit| !audit.is_trusted()) {
             let judged = self.points.iter_mut().filter(|point| point.verdict != Verdict::Idle);
             judged.for_each(|point| (point.verdict, point.more_blocks) = (Verdict::NotTrusted, None));
         }

@@ -1,5 +1,6 @@
 //! The sentence: what a person should take away, if only one thing.
 
+use crate::answer::badge;
 use crate::audit::Audited;
 use crate::estimate::{Estimate, PointEstimate, REFERENCE, Target, Verdict};
 use crate::load::Load;
@@ -44,6 +45,11 @@ impl Profile {
             return "Not enough data yet: no region was tried at enough speedups; let the program run \
                     longer, or choose regions and speedups yourself."
                 .into();
+        }
+        if let Some(changed) = badge::changed(self) {
+            let point = self.points.iter().find(|point| !point.idle).unwrap_or(&self.points[0]);
+            let advice = changed.advice.map_or_else(String::new, |advice| format!("; {advice}"));
+            return format!("{}: {}{advice}.", badge::no_answer(point), changed.cause);
         }
         let by_verdict = |verdict, say: fn(&Profile, &PointSummary) -> String| {
             let shown = self.points.iter().find(|p| self.of(p).iter().any(|(_, e)| e.verdict == verdict));
@@ -190,7 +196,7 @@ impl Profile {
         };
         let longer = self.advice_on(best).unwrap_or_else(|| "let the program run longer".into());
         let known = match best.effect {
-            Some(effect) if effect.half_width().is_finite() => {
+            Some(effect) if says_something(&effect) => {
                 format!(" (now {} at {REFERENCE})", plus_minus(&effect, effect.value))
             }
             _ => String::new(),
@@ -267,6 +273,11 @@ pub(crate) fn limited(load: Load) -> String {
         "Throughput is limited by arrivals: the threads that serve them are busy for {:.0} % of the time, which leaves room for {room} times the load",
         100.0 * load.busy
     )
+}
+
+/// Whether an interval excludes anything that could be so: the gain of [`REFERENCE`] less time is seldom more than that.
+pub(crate) fn says_something(effect: &Estimate) -> bool {
+    effect.half_width() < REFERENCE.fraction()
 }
 
 /// Whether anything of it is left when it is rounded.

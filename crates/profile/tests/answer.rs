@@ -59,14 +59,49 @@ fn what_was_measured_of_a_program_that_a_breakpoint_slowed_down_is_not_trusted()
         advice: "name a function".to_owned(),
     };
     rows.warnings.push((session, warning));
-    let first = only(&quiet(rows));
+    let profile = quiet(rows);
+    let first = only(&profile);
     assert_eq!(first.badge.quality, Quality::NotTrusted);
     assert!(
         first.badge.cause.contains("the breakpoint") && first.badge.advice.unwrap().contains("a function")
     );
     // Nothing is recommended by what is not trusted.
     assert_eq!((first.change, first.brings, first.rest), (None, None, None));
-    assert!(first.headline.unwrap().starts_with("No answer for `requests`"));
+    let headline = first.headline.unwrap();
+    assert!(headline.starts_with("No answer for `requests`"));
+    assert!(profile.sentence().starts_with(&headline), "{}", profile.sentence());
+    assert!(first.pieces.iter().all(|piece| piece.verdict() == Some(Verdict::NotTrusted)));
+}
+
+#[test]
+fn of_a_program_in_go_nothing_is_more_than_probable() {
+    let mut rows = rows(&[truth("hash.c:88", 0.55)]);
+    let session = rows.sessions[0].id;
+    let warning = Warning {
+        code: Warning::GOROUTINES.to_owned(),
+        message: "the program is written in Go".to_owned(),
+        advice: "check it with whatif ab".to_owned(),
+    };
+    rows.warnings.push((session, warning));
+    let first = only(&quiet(rows));
+    assert_eq!(first.badge.quality, Quality::NotTrusted);
+    assert_eq!(first.headline.as_deref(), Some("`hash.c:88` may be worth speeding up"));
+    assert_eq!(first.pieces[0].verdict_words(), Some("probably helps"));
+}
+
+#[test]
+fn an_interval_that_says_nothing_is_no_headline() {
+    let profile = quiet(rows(&[Truth { name: "hash.c:88", slope: 0.2, noise: 0.6, blocks: 6 }]));
+    let first = only(&profile);
+    let half = first.pieces[0].estimate.as_ref().unwrap().effect.unwrap().half_width();
+    assert!(half > 0.2 && half.is_finite(), "{half}");
+    assert_eq!(
+        first.brings.as_deref(),
+        Some(
+            "Best candidate so far: `hash.c:88`, but what less time there brings is not known to within 20 %"
+        )
+    );
+    assert!(!profile.sentence().contains("(now"), "{}", profile.sentence());
 }
 
 #[test]
@@ -80,7 +115,7 @@ fn a_busy_machine_makes_it_noisy_and_names_the_cause() {
 
 #[test]
 fn too_little_has_one_advice_wherever_it_is_given() {
-    let profile = quiet(rows(&[Truth { name: "hash.c:88", slope: 0.2, noise: 0.6, blocks: 6 }]));
+    let profile = quiet(rows(&[Truth { name: "hash.c:88", slope: 0.2, noise: 0.3, blocks: 6 }]));
     let first = only(&profile);
     assert_eq!(first.badge.quality, Quality::TooLittle);
     let advice = first.badge.advice.unwrap();

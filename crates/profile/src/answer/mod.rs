@@ -5,7 +5,7 @@
 //! **Constraints:** pure; texts hold names as they are shown ([`printable`](crate::printable)), never control characters.
 //! **Place:** sample → delay → experiment → record → **profile** → report.
 
-mod badge;
+pub(crate) mod badge;
 mod causes;
 mod limit;
 mod needed;
@@ -87,7 +87,7 @@ impl Profile {
     fn answer_for(&self, point: &PointSummary) -> PointAnswer {
         let pieces = piece::of(self, point);
         let is_changed = badge::changed(self).is_some();
-        let best = pieces.first().filter(|piece| !is_changed && piece.verdict() == Some(Verdict::Helps));
+        let best = pieces.first().filter(|piece| piece.verdict() == Some(Verdict::Helps));
         let open = if best.is_none() && !is_changed { self.candidate(point, &pieces) } else { None };
         PointAnswer {
             target: Some(point.target),
@@ -95,11 +95,7 @@ impl Profile {
             headline: best
                 .map(headline)
                 .or_else(|| open.map(|_| format!("No answer yet for {}", subject(point))))
-                .or_else(|| {
-                    is_changed.then(|| {
-                        format!("No answer for {}: counting it slowed the program down", subject(point))
-                    })
-                }),
+                .or_else(|| is_changed.then(|| badge::no_answer(point))),
             change: best.map(|piece| piece.name.clone()),
             brings: best
                 .and_then(|piece| words::brings(point, piece.estimate.as_ref()?))
@@ -146,7 +142,9 @@ impl Profile {
 fn headline(best: &Piece) -> String {
     let effect = best.estimate.as_ref().and_then(|estimate| estimate.effect);
     match effect {
-        Some(effect) if effect.lo <= 0.0 => format!("{} may be worth speeding up", best.name),
+        Some(effect) if effect.lo <= 0.0 || best.is_doubted => {
+            format!("{} may be worth speeding up", best.name)
+        }
         _ => format!("Speed up {} first", best.name),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::estimate::{Estimate, PointEstimate, Target, Verdict};
 use crate::mark::Mark;
-use crate::model::{Region, RegionId, RegionKind};
+use crate::model::{Region, RegionId, RegionKind, Warning};
 use crate::printable;
 use crate::ranking::{Candidate, PointSummary, Profile, RegionEstimate};
 use crate::sentence::{name, plus_minus};
@@ -55,6 +55,8 @@ pub struct Piece {
     pub share: Option<f64>,
     /// Its share of the program's samples in production, 0 to 1.
     pub production: Option<f64>,
+    /// Whether gains may be wrong by more than their intervals say, as in programs in Go.
+    pub is_doubted: bool,
     /// Where cost and worth do not go together.
     pub mark: Option<Mark>,
     /// How far its experiments are.
@@ -73,6 +75,15 @@ impl Piece {
     /// What to think of it; `None` where nothing is estimated.
     pub fn verdict(&self) -> Option<Verdict> {
         self.estimate.as_ref().map(|estimate| estimate.verdict)
+    }
+
+    /// The same as people read it; where the gain is doubted, nothing is more than probable.
+    pub fn verdict_words(&self) -> Option<&'static str> {
+        self.estimate.as_ref().map(|estimate| match estimate.verdict {
+            Verdict::Helps if self.is_doubted => "probably helps",
+            Verdict::Hurts if self.is_doubted => "probably hurts",
+            _ => super::verdict_words(estimate),
+        })
     }
 
     fn of(profile: &Profile, nth: usize, target: Target) -> Option<Piece> {
@@ -108,6 +119,7 @@ impl Piece {
             estimate: None,
             share: None,
             production: None,
+            is_doubted: profile.rows.warned(Warning::GOROUTINES).next().is_some(),
             mark: None,
             state: State::Sampled,
             experiments: 0,

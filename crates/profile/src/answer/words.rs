@@ -3,7 +3,7 @@
 use super::{Needed, Piece};
 use crate::estimate::{Dot, ENOUGH_BLOCKS, Estimate, PointEstimate, REFERENCE, Target, Verdict, WORTH};
 use crate::ranking::PointSummary;
-use crate::sentence::{per_visit, subject};
+use crate::sentence::{per_visit, says_something, subject};
 use crate::units::Nanos;
 
 /// What less time at [`REFERENCE`] brings to a point: "20 % less time there → 8 % less time per `insert` (6 to 10), 371 k → 403 k per
@@ -52,13 +52,16 @@ pub fn lessened(point: &PointSummary) -> String {
 pub(super) fn may_bring(point: &PointSummary, piece: &Piece, pieces: &[Piece]) -> Option<String> {
     let estimate = piece.estimate.as_ref()?;
     let effect = estimate.effect.filter(|effect| effect.half_width().is_finite())?;
+    let candidate = format!("Best candidate so far: {}", piece.name);
+    if !says_something(&effect) {
+        return Some(format!(
+            "{candidate}, but what less time there brings is not known to within {REFERENCE}"
+        ));
+    }
     let digits = decimals(&effect);
     let what = lessened(point);
-    let best = format!(
-        "Best candidate so far: {}. {REFERENCE} less time there → {} {what}",
-        piece.name,
-        per_cent(effect.value, digits)
-    );
+    let best =
+        format!("{candidate}. {REFERENCE} less time there → {} {what}", per_cent(effect.value, digits));
     // The interval would call it a gain; why it is not called so.
     if effect.lo > 0.0 && piece.note.is_none() {
         return Some(format!("{best} ({}), {}", percent_range(&effect), not_called(estimate, pieces)));

@@ -2,7 +2,7 @@
 
 use profile::{
     Answer, Badge, Estimate, Mark, Next, Piece, PointAnswer, PointEstimate, Profile, REFERENCE, Speedup,
-    Verdict, verdict_words,
+    Verdict,
 };
 use serde::Serialize;
 
@@ -130,7 +130,7 @@ impl OfPiece {
             region: piece.nth,
             state: piece.state.name(),
             verdict: piece.verdict().map(Verdict::name),
-            verdict_words: of_point.map(verdict_words),
+            verdict_words: piece.verdict_words(),
             share: piece.share.and_then(finite),
             production_share: piece.production.and_then(finite),
             mark: piece.mark.map(Mark::name),

@@ -2,7 +2,7 @@
 
 use profile::{
     Answer, Badge, Estimate, Piece, PointAnswer, Profile, Quality, REFERENCE, State, Step, Verdict, Warning,
-    lessened, percent, percent_range, printable, verdict_words,
+    lessened, percent, percent_range, printable,
 };
 use unicode_width::UnicodeWidthStr as _;
 
@@ -91,7 +91,7 @@ fn heading(out: &mut String, profile: &Profile, point: &PointAnswer, nth: usize,
                 note(out, rest, style);
             }
         }
-        (Some(headline), None) if point.target.is_none() => bold(out, headline),
+        (Some(headline), None) => bold(out, headline),
         _ if nth == 0 => {
             let sentence = profile.sentence();
             bold(out, &sentence);
@@ -241,7 +241,9 @@ fn pieces(out: &mut String, profile: &Profile, point: &PointAnswer, style: Style
     };
     let begun = rows.iter().any(|(piece, _)| piece.state == State::Begun);
     let begun = if begun { format!("Judged when tried at {SPEEDUPS} speedups. ") } else { String::new() };
-    let is_probable = rows.iter().any(|(piece, _)| word(piece).0.starts_with("probably"));
+    // Why a gain is doubted stands above.
+    let is_probable =
+        rows.iter().any(|(piece, _)| !piece.is_doubted && word(piece).0.starts_with("probably"));
     let probably = match is_probable {
         true => format!("Probably: clear over all speedups, not yet at {REFERENCE}. "),
         false => String::new(),
@@ -289,8 +291,9 @@ fn row(piece: &Piece, indent: &str, columns: Columns, axis: Axis, style: Style) 
 
 /// What to think of it.
 fn word(piece: &Piece) -> (&'static str, Colour) {
-    let Some(estimate) = &piece.estimate else { return ("", Colour::Plain) };
-    let words = verdict_words(estimate);
+    let Some((estimate, words)) = piece.estimate.as_ref().zip(piece.verdict_words()) else {
+        return ("", Colour::Plain);
+    };
     let (usual, colour) = table::word(estimate.verdict);
     (words, if words == usual { colour } else { Colour::Yellow })
 }
