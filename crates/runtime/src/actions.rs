@@ -179,8 +179,9 @@ unsafe fn change<A: Act, T: Default + PartialEq>(
 pub fn take_over(signal: c_int) {
     // SAFETY: nothing is changed.
     let Some(now) = (unsafe { sys::sigaction(i64::from(signal), None) }) else { return };
-    // A process that was forked from a profiled one has our entrances already.
-    if deferral::believed(signal, now.handler, None).is_some() {
+    // A process that was forked from a profiled one has our entrances already; and a thread that has begun meanwhile has its samples by
+    // SIGURG.
+    if deferral::believed(signal, now.handler, None).is_some() || now.handler == deferral::samples() {
         return;
     }
     let number = i64::from(signal);

@@ -143,9 +143,9 @@ pub fn is_real(handler: usize) -> bool {
     !matches!(handler, SIG_DFL | SIG_IGN | SIG_HOLD | SIG_ERR)
 }
 
-/// Whether a signal has our handler.
+/// Whether a signal has our handler. What stands there when that was taken away, as when the program was let go, has its restorer still.
 pub fn is_ours_now(now: &sys::KernelAction) -> bool {
-    now.restorer == whatif_restore as *const () as usize
+    now.restorer == whatif_restore as *const () as usize && is_real(now.handler)
 }
 
 /// Whether samples may come as `SIGTRAP`.
@@ -183,4 +183,20 @@ pub fn take_held(slot: &Slot, index: usize) -> Option<[u64; 16]> {
     }
     let info = core::array::from_fn(|i| slot.held_info[index][i].load(Relaxed));
     (slot.held.fetch_and(!(1 << index), SeqCst) & 1 << index != 0).then_some(info)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_handler_is_not_ours_though_it_has_our_restorer() {
+        let restorer = whatif_restore as *const () as usize;
+        let action = |handler| sys::KernelAction { handler, restorer, ..sys::KernelAction::default() };
+        assert!(is_ours_now(&action(0x1000)));
+        for nothing in [SIG_DFL, SIG_IGN] {
+            assert!(!is_ours_now(&action(nothing)));
+        }
+        assert!(!is_ours_now(&sys::KernelAction { restorer: 0, ..action(0x1000) }));
+    }
 }

@@ -225,10 +225,13 @@ pub unsafe extern "C" fn _whatif_start(start: *mut u8, entries: *const Entry, co
     STATE.memory.store(core::ptr::from_ref(memory).addr() as u64, Relaxed);
     STATE.process.store(sys::getpid(), Relaxed);
     STATE.phase.store(Phase::Profiles as u32, Release);
+    // A thread that begins from here on may need the handler for SIGURG.
+    let handler = sampling::handler as *const () as usize;
+    deferral::samples_at(handler, sampling::keeps);
     // SAFETY: the caller vouches for them.
     let redirected = redirect::redirect(unsafe { list(entries, count) });
     // What the program says of it from here on does not reach the kernel.
-    signals::install_handler(sampling::handler as *const () as usize, sampling::keeps);
+    signals::install_handler(handler, sampling::keeps);
     redirected
 }
 

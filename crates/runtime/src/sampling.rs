@@ -73,6 +73,7 @@ unsafe fn handles(signal: i32, info: *mut [u64; 16], context: *mut Context) -> b
             // It falls into a pause, which sets the period anew.
             Some(slot) if is_sample(slot, signal, &*info) && deferral::is_whole(slot) => {
                 slot.overdue.store(1, Relaxed);
+                rearm_timer(slot);
             }
             Some(slot) if is_sample(slot, signal, &*info) && urgent::leaves(slot, signal, &mut *context) => {}
             Some(slot) if is_sample(slot, signal, &*info) => sampled(slot, &mut *context),
@@ -174,6 +175,7 @@ fn take(slot: &Slot, context: &Context) -> Option<Taken> {
     let began = ticks::now();
     let memory = shared();
     if slot.overdue.swap(0, Relaxed) != 0 {
+        rearm_timer(slot);
         return None; // it fell into a pause
     }
     let (time, cpu) = (sys::now(), cpu_time(slot));
@@ -277,10 +279,17 @@ fn apply(slot: &Slot, sample: &mut Sample, before: Nanos, spin: Spin) -> bool {
 
 /// Draws the next period, if one is due (or `now`), and sets it.
 fn rearm(slot: &Slot, now: bool) {
-    // Drawn for every sample of a timer, which expires once.
-    let due =
-        slot.timer.load(Relaxed) >= 0 || slot.books.samples.load(Relaxed).is_multiple_of(SAMPLES_PER_PERIOD);
+    let due = slot.books.samples.load(Relaxed).is_multiple_of(SAMPLES_PER_PERIOD);
     if now || due {
+        set_period(slot, period::next(slot));
+    } else {
+        rearm_timer(slot);
+    }
+}
+
+/// The same of a timer, which expires once, after everything that it has raised.
+fn rearm_timer(slot: &Slot) {
+    if slot.timer.load(Relaxed) >= 0 {
         set_period(slot, period::next(slot));
     }
 }
