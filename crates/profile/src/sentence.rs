@@ -1,6 +1,5 @@
 //! The sentence: what a person should take away, if only one thing.
 
-use crate::answer::badge;
 use crate::audit::Audited;
 use crate::estimate::{Estimate, PointEstimate, REFERENCE, Target, Verdict};
 use crate::load::Load;
@@ -46,10 +45,10 @@ impl Profile {
                     longer, or choose regions and speedups yourself."
                 .into();
         }
-        if let Some(changed) = badge::changed(self) {
+        if let Some(changed) = self.rows.warned(Warning::SLOW_BESIDE_POINT).next() {
             let point = self.points.iter().find(|point| !point.idle).unwrap_or(&self.points[0]);
-            let advice = changed.advice.map_or_else(String::new, |advice| format!("; {advice}"));
-            return format!("{}: {}{advice}.", badge::no_answer(point), changed.cause);
+            let (message, advice) = (printable(&changed.message), printable(&changed.advice));
+            return format!("{}: {message}; {advice}.", no_answer(point));
         }
         let by_verdict = |verdict, say: fn(&Profile, &PointSummary) -> String| {
             let shown = self.points.iter().find(|p| self.of(p).iter().any(|(_, e)| e.verdict == verdict));
@@ -258,6 +257,11 @@ impl Profile {
             (None, _) => format!("{REFERENCE} less time in {name} makes {subject} {}", word(better)),
         }
     }
+}
+
+/// The headline where the run has changed what it measured.
+pub(crate) fn no_answer(point: &PointSummary) -> String {
+    format!("No answer for {}: counting it slowed the program down", subject(point))
 }
 
 /// What arrivals do to throughput, without a full stop.

@@ -6,7 +6,7 @@ use crate::estimate::{REFERENCE, Verdict};
 use crate::model::Warning;
 use crate::printable;
 use crate::ranking::{PointSummary, Profile};
-use crate::sentence::{HOT, subject};
+use crate::sentence::HOT;
 
 /// The share of experiments on the best piece that may have been disturbed.
 const DISTURBED: f64 = 0.2;
@@ -94,13 +94,8 @@ fn failure(profile: &Profile) -> Option<Badge> {
 }
 
 /// Where the run says that it has changed what it measured.
-pub(crate) fn changed(profile: &Profile) -> Option<Badge> {
+pub(super) fn changed(profile: &Profile) -> Option<Badge> {
     warned(profile, Warning::SLOW_BESIDE_POINT)
-}
-
-/// The headline then.
-pub(crate) fn no_answer(point: &PointSummary) -> String {
-    format!("No answer for {}: counting it slowed the program down", subject(point))
 }
 
 fn warned(profile: &Profile, code: &str) -> Option<Badge> {

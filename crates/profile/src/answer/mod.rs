@@ -5,7 +5,7 @@
 //! **Constraints:** pure; texts hold names as they are shown ([`printable`](crate::printable)), never control characters.
 //! **Place:** sample → delay → experiment → record → **profile** → report.
 
-pub(crate) mod badge;
+mod badge;
 mod causes;
 mod limit;
 mod needed;
@@ -23,7 +23,7 @@ pub use words::{factor, gain_at, lessened, percent, percent_range, rate, verdict
 use crate::estimate::{Target, Verdict};
 use crate::load::Load;
 use crate::ranking::{PointSummary, Profile};
-use crate::sentence::{HOT, subject};
+use crate::sentence::{HOT, no_answer, subject};
 
 /// What the first screen says.
 #[derive(Clone, Debug)]
@@ -95,7 +95,7 @@ impl Profile {
             headline: best
                 .map(headline)
                 .or_else(|| open.map(|_| format!("No answer yet for {}", subject(point))))
-                .or_else(|| is_changed.then(|| badge::no_answer(point))),
+                .or_else(|| is_changed.then(|| no_answer(point))),
             change: best.map(|piece| piece.name.clone()),
             brings: best
                 .and_then(|piece| words::brings(point, piece.estimate.as_ref()?))
