@@ -6,9 +6,7 @@ use profile::Recording;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-
-/// What SQLite keeps beside a file.
-const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
+use storage::{BESIDE, LOG, beside};
 
 /// What tells whether a file was written to: its size and time, and those of its log.
 pub type Stamp = [Option<(u64, SystemTime)>; 2];
@@ -31,13 +29,11 @@ impl File {
 
     /// Whether it was written to since then.
     pub fn stamp(&self) -> Stamp {
-        let mut log = self.path.clone().into_os_string();
-        log.push("-wal");
         let of = |path: &Path| {
             let meta = std::fs::metadata(path).ok()?;
             Some((meta.len(), meta.modified().ok()?))
         };
-        [of(&self.path), of(Path::new(&log))]
+        [of(&self.path), of(&beside(&self.path, LOG))]
     }
 
     /// Whether it is a recording. A file in a folder may be something else.

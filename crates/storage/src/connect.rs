@@ -7,6 +7,7 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::Error;
+use crate::beside::{JOURNAL, LOG, beside};
 
 /// How long to wait while a writer folds its log into the file.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -65,10 +66,8 @@ fn copy_with_log(path: &Path) -> std::io::Result<tempfile::TempDir> {
         std::io::copy(&mut fs::File::open(from)?, &mut to).map(drop)
     };
     copy(path, COPY)?;
-    for beside in ["-wal", "-journal"] {
-        let mut log = path.as_os_str().to_owned();
-        log.push(beside);
-        match copy(Path::new(&log), &format!("{COPY}{beside}")) {
+    for end in [LOG, JOURNAL] {
+        match copy(&beside(path, end), &format!("{COPY}{end}")) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
             _ => {}
         }

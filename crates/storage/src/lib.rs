@@ -9,6 +9,7 @@
 //! **Place:** below both sentences: … → **record** → profile → report, and … → **store** → query → report.
 #![forbid(unsafe_code)]
 
+mod beside;
 mod connect;
 mod date;
 mod error;
@@ -19,6 +20,7 @@ mod regular;
 pub mod schema;
 mod units;
 
+pub use beside::{BESIDE, INDEX, JOURNAL, LOG, beside};
 pub use connect::{Opened, open_read_only};
 pub use error::Error;
 pub use lock::{Lock, Unlocked};

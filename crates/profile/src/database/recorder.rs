@@ -13,7 +13,7 @@ use crate::model::{
     SampleTotals, SessionEnd, SessionId, SessionStart, Snippet, Span, Stacks, Warning, Window,
 };
 use storage::schema;
-use storage::{Error, integer, ns};
+use storage::{BESIDE, Error, beside, integer, ns};
 
 /// How long to wait for another writer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -34,11 +34,9 @@ pub struct Recorder {
 
 /// Removes a file that SQLite has made, and what it has made beside it.
 fn remove(path: &Path) {
-    for suffix in ["", "-journal", "-wal", "-shm"] {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
+    for end in [""].into_iter().chain(BESIDE) {
         // Of what cannot be removed nothing more can be said than the error that is being reported.
-        let _ = std::fs::remove_file(name);
+        let _ = std::fs::remove_file(beside(path, end));
     }
 }
 

@@ -8,15 +8,10 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+use storage::{BESIDE, INDEX, LOG, beside};
 
 /// Where they are written.
 const UNFINISHED: &str = "agent";
-/// The log of a recording that was not closed, and its index, which is made again where it is missing.
-const LOG: &str = "-wal";
-const INDEX: &str = "-shm";
-const JOURNAL: &str = "-journal";
-/// What may be beside a recording.
-const BESIDE: [&str; 3] = [LOG, INDEX, JOURNAL];
 /// As many characters of a service's name are kept.
 const LONGEST: usize = 80;
 
@@ -155,13 +150,6 @@ impl Spool {
     pub fn most_bytes(&self) -> u64 {
         self.most_bytes
     }
-}
-
-/// A file that SQLite keeps beside a recording, by the end of its name.
-fn beside(path: &Path, end: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(end);
-    name.into()
 }
 
 /// The bytes of a recording, with what is beside it.

@@ -146,8 +146,7 @@ struct Stamp {
 impl Stamp {
     /// `None` without a file.
     fn of(path: &Path) -> Option<Stamp> {
-        let mut log = path.as_os_str().to_owned();
-        log.push("-wal");
+        let log = storage::beside(path, storage::LOG);
         let (file, log) = (std::fs::metadata(path).ok()?, std::fs::metadata(log).ok());
         let part = |meta: &Metadata| (meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec());
         let time = |meta: &Metadata| meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
