@@ -215,14 +215,11 @@ pub fn run(args: &arguments::Run, audience: Box<dyn Audience>) -> Result<(launch
 /// Finds out what has to be known of the program before it is profiled.
 fn prepare(options: &mut Options, executable: &launch::Executable) -> Result<VisitCosts> {
     adopt_crate(options, executable);
-    let costs = VisitCosts {
-        visit: check_points(options, executable)?,
-        noting: points::noting_cost(&options.points),
-    };
+    let costs = VisitCosts { visit: check_counting(options)?, noting: points::noting_cost(&options.points) };
     if let Some(name) = canonical(executable).file_name() {
         options.file = name.to_string_lossy().into_owned();
     }
-    check_regions(options, executable)?;
+    check_code(options, executable)?;
     check_build(options, executable)?;
     // Better known before it has run than afterwards.
     if let Some(instead) =
@@ -763,12 +760,28 @@ fn check_build(options: &Options, executable: &launch::Executable) -> Result<()>
     Ok(())
 }
 
-/// Looks for the code that the user named, as far as it can be known before the program runs: what libraries have, and programs that are
+/// Looks for points and regions that the user named: better said before the program runs. What libraries have, and programs that are
 /// executed, is known only then.
 ///
 /// # Errors
-/// A region that cannot come.
-fn check_regions(options: &Options, executable: &launch::Executable) -> Result<()> {
+/// A place that does not exist, or a region that cannot come.
+fn check_code(options: &Options, executable: &launch::Executable) -> Result<()> {
+    let names_none = options.points.is_empty() && options.regions.is_empty();
+    if names_none || options.scope.binaries.is_some() {
+        return Ok(());
+    }
+    // By the name that it will be mapped under: what is found is kept for then.
+    let image = symbols::Image::open(&canonical(executable))?;
+    let check = |point: &PointSpec| point.check(&image, &options.scope.sources);
+    options.points.iter().try_for_each(check).map_err(Usage::of)?;
+    check_regions(options, &image)?;
+    drop(image);
+    kernel::heap::give_back();
+    Ok(())
+}
+
+/// The regions among these, in the program.
+fn check_regions(options: &Options, image: &symbols::Image) -> Result<()> {
     /// What brings a program to more code than its own.
     const BRINGS_CODE: [&str; 15] = [
         "dlopen",
@@ -787,15 +800,14 @@ fn check_regions(options: &Options, executable: &launch::Executable) -> Result<(
         "posix_spawnp",
         "system",
     ];
-    let is_elsewhere = options.scope.binaries.is_some() || Interpreter::of(&options.file).is_some();
-    if options.regions.is_empty() || is_elsewhere {
+    // What an interpreter runs is in no file of its own.
+    if Interpreter::of(&options.file).is_some() {
         return Ok(());
     }
-    let image = symbols::Image::open(&canonical(executable))?;
-    let hint = |spec: &RegionSpec| match spec.find_in(&image) {
+    let hint = |spec: &RegionSpec| match spec.find_in(image) {
         Presence::There => None,
         Presence::Meant(hint) => Some(hint),
-        Presence::Unknown => Some(spec.unknown_in(&image, &options.scope.sources)),
+        Presence::Unknown => Some(spec.unknown_in(image, &options.scope.sources)),
     };
     let missing =
         |spec| Some(format!("there is no code at --region {spec} in {}; {}", options.file, hint(spec)?));
@@ -812,9 +824,9 @@ fn check_regions(options: &Options, executable: &launch::Executable) -> Result<(
     Ok(())
 }
 
-/// A place that does not exist: better said before the program runs. What libraries have is known only then.
-fn check_points(options: &mut Options, executable: &launch::Executable) -> Result<Option<wire::Nanos>> {
-    let cost = match points::check(&options.points) {
+/// Whether visits can be counted, and what each costs; samples stand in for them where they cannot, and that is said.
+fn check_counting(options: &mut Options) -> Result<Option<wire::Nanos>> {
+    match points::check(&options.points) {
         Err(refusal) => {
             // A program may count visits itself; if it turns out that it cannot, samples stand in for them then.
             let counted =
@@ -829,19 +841,10 @@ fn check_points(options: &mut Options, executable: &launch::Executable) -> Resul
                 );
             }
             counted.into_iter().for_each(PointSpec::sample);
-            None
+            Ok(None)
         }
-        cost => cost?,
-    };
-    if options.scope.binaries.is_none() && !options.points.is_empty() {
-        // By the name that it will be mapped under: what is found is kept for then.
-        let image = symbols::Image::open(&canonical(executable))?;
-        let check = |point: &PointSpec| point.check(&image, &options.scope.sources);
-        options.points.iter().try_for_each(check).map_err(Usage::of)?;
-        drop(image);
-        kernel::heap::give_back();
+        cost => cost,
     }
-    Ok(cost)
 }
 
 /// The controller's half of the handshake.

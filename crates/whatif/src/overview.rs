@@ -3,7 +3,9 @@
 use crate::cli::{Cli, Command};
 use clap::builder::styling::Styles;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory as _, Subcommand as _};
+use clap::{Args as _, CommandFactory as _, Subcommand as _};
+use controller::arguments::Run;
+use std::cell::LazyCell;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -141,22 +143,23 @@ pub fn option_behind_the_program<'a>(words: &[OsString], program: &'a [OsString]
     if words.iter().any(|word| word == "--") {
         return None;
     }
-    let all = visible();
-    let run = all.find_subcommand("run")?;
-    let is_ours = |word: &str, next: Option<&str>| match word.strip_prefix("--") {
-        Some(long) => {
-            let name = long.split('=').next();
-            run.get_arguments().any(|argument| argument.get_long().is_some() && argument.get_long() == name)
-        }
-        // What else is short, many programs have.
-        None => word == "-o" || word == "-p" && next.is_some_and(|place| place.contains(':')),
+    // Made only where there is an option at all: the program waits for it.
+    let options = LazyCell::new(|| Run::augment_args(clap::Command::new("run")));
+    let is_long = |name: &str| {
+        options.get_arguments().any(|option| !option.is_hide_set() && option.get_long() == Some(name))
     };
-    let arguments: Vec<Option<&str>> = program.iter().skip(1).map(|word| word.to_str()).collect();
-    let found = arguments.iter().enumerate().find(|(nth, word)| {
-        let next = arguments.get(nth + 1).copied().flatten();
-        word.is_some_and(|word| is_ours(word, next))
-    });
-    found.and_then(|(_, word)| *word)
+    let mut arguments = program.iter().skip(1).map(|word| word.to_str().unwrap_or_default()).peekable();
+    while let Some(word) = arguments.next() {
+        let is_ours = match word.strip_prefix("--") {
+            Some(long) => is_long(long.split('=').next().unwrap_or(long)),
+            // What else is short, many programs have.
+            None => word == "-o" || word == "-p" && arguments.peek().is_some_and(|place| place.contains(':')),
+        };
+        if is_ours {
+            return Some(word);
+        }
+    }
+    None
 }
 
 fn without_hidden(command: &clap::Command) -> clap::Command {

@@ -185,7 +185,7 @@ mod tests {
     use std::os::unix::process::CommandExt as _;
     use std::process::{Child, Command};
 
-    /// A shell that does what it is told until it is killed, with all that it has started.
+    /// A shell that works until it is killed, with all that it has started.
     struct Working(Child);
 
     impl Working {
