@@ -3,7 +3,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { command } from "./browser.js";
+import { command, ran } from "./browser.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -28,6 +28,6 @@ export function record(folder, name, options = []) {
   const recording = join(folder, `${name}.db`);
   const regions = ["--region", "A", "--region", "B", "--region", "mutex.c:17"];
   const words = ["run", "--quiet", "-o", recording, ...regions, "--speedup", "25,50,75,100", "--duration", "4", "--", program];
-  command(WHATIF, [...words, "scale=0.1", "seconds=60", ...options]);
+  command(WHATIF, [...words, "scale=0.1", "seconds=60", ...options], { isFine: ran });
   return recording;
 }
