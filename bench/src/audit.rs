@@ -68,7 +68,9 @@ const fn left_out(
     Fault { name, options, targets }
 }
 
-/// All ways of breaking it.
+/// All ways of breaking it that change an answer, each with targets that it changes. Without effect, so that nothing is left to be found (three runs each: predictions and audit as
+/// with the sound engine): `pthread_mutex_unlock` left out on `mutex` and `pipeline`, `pthread_cond_signal` on `pipeline`, `sem_post` on `semaphore`, `pthread_rwlock_wrlock` on
+/// `rwlock`, `epoll_wait` on `tokio_rs`; `threads-as-world` on `barrier`; `world-as-threads` on `io_sleep`.
 pub const FAULTS: &[Fault] = &[
     Fault {
         name: "spins",
@@ -83,12 +85,12 @@ pub const FAULTS: &[Fault] = &[
     Fault {
         name: "threads-as-world",
         options: &["--fault", "threads-as-world"],
-        targets: &["mutex", "barrier", "pipeline", "condition_variable", "mutex_rs", "request_pipe"],
+        targets: &["mutex", "pipeline", "condition_variable", "mutex_rs", "request_pipe"],
     },
     Fault {
         name: "world-as-threads",
         options: &["--fault", "world-as-threads"],
-        targets: &["io_sleep", "idle", "latency_open"],
+        targets: &["idle", "latency_open"],
     },
     left_out("without pthread_mutex_lock", &["--leave-out", "pthread_mutex_lock"], &["mutex", "sections"]),
     left_out(
@@ -110,29 +112,18 @@ pub const FAULTS: &[Fault] = &[
         &["mutex_rs", "mpsc_rs", "crossbeam_rs", "barrier_rs", "atomic_wait"],
     ),
     left_out("without read", &["--leave-out", "read"], &["pipe_queue", "request_pipe"]),
-    left_out("without epoll_wait", &["--leave-out", "epoll_wait"], &["request_epoll", "tokio_rs"]),
+    left_out("without epoll_wait", &["--leave-out", "epoll_wait"], &["request_epoll"]),
     left_out(
         "without nanosleep",
         &["--leave-out", "nanosleep,clock_nanosleep,usleep"],
         &["io_sleep", "idle"],
     ),
-    left_out(
-        "without pthread_rwlock_wrlock",
-        &["--leave-out", "pthread_rwlock_wrlock"],
-        &["rwlock", "readers"],
-    ),
+    left_out("without pthread_rwlock_wrlock", &["--leave-out", "pthread_rwlock_wrlock"], &["readers"]),
     left_out(
         "without pthread_rwlock_rdlock",
         &["--leave-out", "pthread_rwlock_rdlock"],
         &["rwlock", "readers"],
     ),
-    left_out(
-        "without pthread_mutex_unlock",
-        &["--leave-out", "pthread_mutex_unlock"],
-        &["mutex", "pipeline"],
-    ),
-    left_out("without pthread_cond_signal", &["--leave-out", "pthread_cond_signal"], &["pipeline"]),
-    left_out("without sem_post", &["--leave-out", "sem_post"], &["semaphore"]),
     left_out("without write", &["--leave-out", "write"], &["pipe_queue", "request_pipe"]),
 ];
 
