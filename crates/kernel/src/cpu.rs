@@ -208,6 +208,22 @@ pub fn threads(pid: u32) -> Vec<u32> {
     threads
 }
 
+/// What a thread does, as proc_pid_stat(5) says it.
+#[must_use]
+pub fn thread_state(pid: u32, thread: u32) -> Option<char> {
+    let stat = std::fs::read(format!("/proc/{pid}/task/{thread}/stat")).unwrap_or_default();
+    // The name need not be UTF-8.
+    let stat = String::from_utf8_lossy(&stat);
+    stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next())
+}
+
+/// The threads of a process that have not ended, and what each does.
+#[must_use]
+pub fn threads_alive(pid: u32) -> Vec<(u32, char)> {
+    let states = threads(pid).into_iter().filter_map(|thread| Some((thread, thread_state(pid, thread)?)));
+    states.filter(|(_, state)| !matches!(state, 'Z' | 'X')).collect()
+}
+
 /// The living children of a process. Each thread has a list of those that *it* started. Nearly always the main thread did; a program
 /// with thousands of threads is not worth thousands of files per question.
 #[must_use]

@@ -8,6 +8,7 @@
 //! **Constraints:** all requests for a thread come from the thread of ours that has stopped it. If this process ends in the middle of a call, the thread stays in
 //! it: so the process that uses this is one that nothing ends (`controller/src/attach/guardian.rs`).
 
+use crate::process_memory::TraceeMemory;
 use libc::{c_int, c_long, c_void, pid_t, user_regs_struct};
 use std::io;
 use std::time::{Duration, Instant};
@@ -58,6 +59,9 @@ const BEGIN_AGAIN: [libc::c_long; 23] = [
     libc::SYS_msgsnd,
     libc::SYS_msgrcv,
 ];
+
+/// How far a stack is looked through for an interrupted handler's way back: processors save less, and handlers need little.
+const STACK: usize = 32 << 10;
 
 /// No call of ours takes as long; a program may see to it that one never ends.
 const LONGEST_CALL: Duration = Duration::from_secs(60);
@@ -247,6 +251,34 @@ impl Tracee {
         if troubles.is_empty() { Ok(stopped) } else { Err(troubles) }
     }
 
+    /// Stops all threads of a process, and those that they create meanwhile. `alive`: those that have not ended.
+    ///
+    /// # Errors
+    /// Which of them could not be stopped, and why; all go on then, except one that is [stuck](Trouble::Stuck), which [`release_late`] lets go.
+    pub fn stop_process(
+        pid: u32,
+        alive: impl Fn() -> Vec<u32>,
+        patience: Duration,
+    ) -> Result<Vec<Self>, Vec<(u32, Trouble)>> {
+        let (mut stopped, mut known) = (Vec::new(), Vec::new());
+        loop {
+            let mut new = alive();
+            new.retain(|thread| !known.contains(thread));
+            if new.is_empty() {
+                return Ok(stopped);
+            }
+            stopped.extend(Self::stop_all(pid, &new, patience)?);
+            known.extend(new);
+        }
+    }
+
+    /// Whether a word on its stack is such an address, where the handler of a signal may lead it back to.
+    #[must_use]
+    pub fn may_return_to(&self, memory: &TraceeMemory, is_it: impl Fn(u64) -> bool) -> bool {
+        let stack = memory.read_up_to(self.stack_pointer() & !7, STACK).unwrap_or_default();
+        stack.as_chunks::<8>().0.iter().any(|word| is_it(u64::from_ne_bytes(*word)))
+    }
+
     /// A thread that is about to stop.
     fn when_stopped(thread: u32, since: Instant, patience: Duration) -> Result<Self, Trouble> {
         let thread = thread.cast_signed();
@@ -379,7 +411,7 @@ impl Tracee {
     /// The thread has ended.
     pub fn call(
         &mut self,
-        memory: &crate::process_memory::TraceeMemory,
+        memory: &TraceeMemory,
         to: Return,
         function: u64,
         arguments: [u64; 3],

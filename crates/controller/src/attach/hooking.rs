@@ -6,11 +6,11 @@ use super::go_program::Go;
 use super::hooked_program::HookedProgram;
 use super::hooks::{self, Hook};
 use super::image::{PAGE, REAL_PLAIN, REAL_SIZE};
-use super::loader::{Loader, PATIENCE, call, map, state};
+use super::loader::{Loader, PATIENCE, call, map};
 use super::objects::{self, Area};
 use crate::embedded;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
-use kernel::cpu::threads;
+use kernel::cpu::threads_alive;
 use kernel::tracee::{Tracee, Trouble};
 use std::collections::HashMap;
 use std::mem::offset_of;
@@ -22,8 +22,6 @@ const MISSING: u64 = 1;
 /// These call others that are hooked, which do the same once more: they are left alone.
 const CALL_OTHERS: [&str; 7] =
     ["signal", "bsd_signal", "ssignal", "sysv_signal", "__sysv_signal", "sigset", "sigprocmask"];
-/// How far a stack is looked through for an interrupted handler's way back: processors save less, and handlers need little.
-const STACK: usize = 32 << 10;
 
 impl Loader {
     /// Finds out which functions of a program are to lead to the runtime, writes their cells, and tells the runtime where all are that it needs.
@@ -239,7 +237,7 @@ impl Loader {
             self.release_late_ones();
             // One that waits for a device would let the others wait: but there may always be one.
             let is_ready = |(_, state): &(u32, char)| matches!(state, 'R' | 'S' | 'I');
-            let all_are_ready = self.threads_alive().iter().all(is_ready);
+            let all_are_ready = threads_alive(self.pid).iter().all(is_ready);
             if !self.has_late_ones() && (all_are_ready || begin.elapsed() > CAREFUL) {
                 let stopped = self.stop_all()?;
                 let in_midst = stopped.iter().flatten().find(|tracee| self.is_in_midst(tracee));
@@ -263,39 +261,23 @@ impl Loader {
         bail!("its threads do not all stop at once ({why})")
     }
 
-    /// Its threads that have not ended, and what each does, as proc_pid_stat(5) says it.
-    fn threads_alive(&self) -> Vec<(u32, char)> {
-        let alive =
-            threads(self.pid).into_iter().filter_map(|thread| Some((thread, state(self.pid, thread)?)));
-        alive.filter(|(_, state)| !matches!(state, 'Z' | 'X')).collect()
-    }
-
     /// Stops all, and those that they create meanwhile; none if one of them does not stop.
     fn stop_all(&mut self) -> Result<Option<Vec<Tracee>>> {
-        let (mut stopped, mut known) = (Vec::new(), Vec::new());
-        loop {
-            let alive = self.threads_alive().into_iter().map(|(thread, _)| thread);
-            let new: Vec<u32> = alive.filter(|thread| !known.contains(thread)).collect();
-            if new.is_empty() {
-                return Ok(Some(stopped));
+        let alive = || threads_alive(self.pid).into_iter().map(|(thread, _)| thread).collect();
+        match Tracee::stop_process(self.pid, alive, PATIENCE) {
+            Ok(stopped) => Ok(Some(stopped)),
+            Err(troubles) => {
+                // Those that are late have to be known before anything else is done.
+                let refused = |(thread, trouble): &(u32, Trouble)| {
+                    // The kernel refuses as well where a thread is ending.
+                    let is_alive = || threads_alive(self.pid).iter().any(|(alive, _)| alive == thread);
+                    !matches!(trouble, Trouble::Stuck) && is_alive()
+                };
+                let refused = troubles.iter().position(refused);
+                let mut errors: Vec<_> =
+                    troubles.into_iter().map(|(thread, trouble)| self.explain(thread, trouble)).collect();
+                refused.map_or(Ok(None), |nth| Err(errors.swap_remove(nth)))
             }
-            match Tracee::stop_all(self.pid, &new, PATIENCE) {
-                Ok(more) => stopped.extend(more),
-                Err(troubles) => {
-                    drop(stopped);
-                    // Those that are late have to be known before anything else is done.
-                    let refused = |(thread, trouble): &(u32, Trouble)| {
-                        // The kernel refuses as well where a thread is ending.
-                        let is_alive = || self.threads_alive().iter().any(|(alive, _)| alive == thread);
-                        !matches!(trouble, Trouble::Stuck) && is_alive()
-                    };
-                    let refused = troubles.iter().position(refused);
-                    let mut errors: Vec<_> =
-                        troubles.into_iter().map(|(thread, trouble)| self.explain(thread, trouble)).collect();
-                    return refused.map_or(Ok(None), |nth| Err(errors.swap_remove(nth)));
-                }
-            }
-            known.extend(new);
         }
     }
 
@@ -316,9 +298,7 @@ impl Loader {
         if tracee.mask() == 0 && self.hooked_program.as_ref().is_some_and(is_only_go) {
             return false;
         }
-        let stack = self.memory.read_up_to(tracee.stack_pointer() & !7, STACK).unwrap_or_default();
-        let mut words = stack.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap()));
-        words.any(is_midst)
+        tracee.may_return_to(&self.memory, is_midst)
     }
 
     /// Where a thread goes on that is right behind a system call which a hook replaces.

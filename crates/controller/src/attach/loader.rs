@@ -11,7 +11,7 @@ use crate::embedded;
 use crate::launch::{Go, Obstacle};
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use kernel::SharedMapping;
-use kernel::cpu::threads;
+use kernel::cpu::{thread_state, threads};
 use kernel::process_memory::TraceeMemory;
 use kernel::tracee::{Late, Return, Tracee, Trouble, gets_signals_of_process};
 use std::collections::{HashMap, HashSet};
@@ -647,7 +647,7 @@ impl Loader {
         let pid = self.pid;
         // Those that are stopped late were in the midst of something as well.
         let runs = |loader: &Self, thread: u32| {
-            state(pid, thread) == Some('R') || loader.stuck.iter().any(|(stuck, _)| *stuck == thread)
+            thread_state(pid, thread) == Some('R') || loader.stuck.iter().any(|(stuck, _)| *stuck == thread)
         };
         let running = threads(pid).into_iter().filter(|thread| runs(self, *thread));
         let mut running: Vec<_> = running.map(|thread| (thread, cpu_time(pid, thread))).collect();
@@ -965,7 +965,7 @@ fn soft_limit(pid: u32, name: &str) -> Option<u64> {
 
 /// Those that can be stopped, the ones that sleep first: they miss nothing.
 fn threads_that_can_stop(pid: u32) -> Vec<u32> {
-    let states = threads(pid).into_iter().map(|thread| (state(pid, thread), thread));
+    let states = threads(pid).into_iter().map(|thread| (thread_state(pid, thread), thread));
     let mut found: Vec<_> = states.filter(|(state, _)| matches!(state, Some('R' | 'S' | 'I'))).collect();
     found.sort_by_key(|(state, _)| *state == Some('R'));
     found.into_iter().map(|(_, thread)| thread).collect()
@@ -973,15 +973,7 @@ fn threads_that_can_stop(pid: u32) -> Vec<u32> {
 
 /// Whether a thread is in a state in which it can be stopped.
 fn can_stop(pid: u32, thread: u32) -> bool {
-    matches!(state(pid, thread), Some('R' | 'S' | 'I'))
-}
-
-/// What a thread does, as proc_pid_stat(5) says it.
-pub(super) fn state(pid: u32, thread: u32) -> Option<char> {
-    let stat = std::fs::read(format!("/proc/{pid}/task/{thread}/stat")).unwrap_or_default();
-    // The name need not be UTF-8.
-    let stat = String::from_utf8_lossy(&stat);
-    stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next())
+    matches!(thread_state(pid, thread), Some('R' | 'S' | 'I'))
 }
 
 /// The CPU time that a thread has used, in nanoseconds.
