@@ -6,7 +6,8 @@
 
 use crate::code_scope::CodeScope;
 use crate::observe::{Chains, Known, Observer, lock};
-use crate::points::{self, CallRate, Meter, Points, Site};
+use crate::options::Options;
+use crate::points::{self, CallRate, Meter, Points, Site, could_count_itself};
 use anyhow::Result;
 use profile::{Nanos, RegionKind};
 use std::sync::Mutex;
@@ -15,8 +16,14 @@ use std::sync::Mutex;
 const COUNTED: usize = 12;
 /// What fewer samples than this share of all were taken in is no unit of the work.
 const LEAST_SHARE: f64 = 0.02;
+/// What fewer are taken in or below than this share is likely none.
+const GOOD_SHARE: f64 = 0.1;
+/// What varies by more than this is likely none.
+const GOOD_VARIATION: f64 = 1.0;
 /// Visits per second of something worth counting: below, a profile takes minutes.
 const LEAST_RATE: f64 = 2.0;
+/// Visits per second of which half the worth is lost: windows have few of them.
+const FEW_VISITS: f64 = 20.0;
 /// By how much counting may slow threads down that visit a place: at twice as much it is worth a fifth of what it is worth otherwise.
 const AFFORDABLE: f64 = 0.05;
 /// Where less than this share of the samples is in scope, the files with most of the others are looked into as well.
@@ -51,6 +58,8 @@ pub struct Found {
     pub rate: CallRate,
     /// By how much breakpoints there slow the program down, no matter how often they are visited: hot code is in the same lines.
     pub beside: f64,
+    /// Whether the program itself is to count its visits.
+    pub by_itself: bool,
 }
 
 impl Found {
@@ -59,7 +68,8 @@ impl Found {
     pub fn score(&self) -> f64 {
         let dear = self.slowdown() / AFFORDABLE;
         let whole = self.candidate.share - self.candidate.own / 2.0;
-        whole / (1.0 + self.rate.variation) / (1.0 + dear * dear)
+        let seldom = FEW_VISITS / self.rate.per_second;
+        whole / (1.0 + self.rate.variation) / (1.0 + dear * dear) / (1.0 + seldom)
     }
 
     /// Whether counting its visits costs little enough.
@@ -67,16 +77,25 @@ impl Found {
         self.slowdown() <= AFFORDABLE
     }
 
+    /// Whether it is likely a unit of work: much of the work, and steady.
+    pub fn is_good(&self) -> bool {
+        self.is_affordable() && self.candidate.share >= GOOD_SHARE && self.rate.variation < GOOD_VARIATION
+    }
+
     /// What counting takes, as a share of a CPU; NaN if that is not known.
     pub fn cost(&self) -> f64 {
-        self.rate.cost + self.beside * self.at_a_time()
+        match self.by_itself {
+            true => self.rate.cost_by_itself(self.at_a_time() > 1.0),
+            false => self.rate.cost + self.beside * self.at_a_time(),
+        }
     }
 
     /// By which share of a CPU's time counting slows each of the threads down that visit it and can run at the same time; what is not known
     /// is left out.
     fn slowdown(&self) -> f64 {
-        let of_visits = if self.rate.cost.is_nan() { 0.0 } else { self.rate.cost };
-        of_visits / self.at_a_time() + self.beside
+        let cost = self.cost();
+        let known = if cost.is_nan() { self.beside * self.at_a_time() } else { cost };
+        known / self.at_a_time()
     }
 
     /// How many of the threads can visit it at the same time.
@@ -84,6 +103,9 @@ impl Found {
         self.candidate.threads.clamp(1, kernel::cpu::online().max(1) as usize) as f64
     }
 }
+
+/// What may be a unit of work.
+pub const ALL_KINDS: [RegionKind; 2] = [RegionKind::Function, RegionKind::Line];
 
 /// Looks into further files where most of the time is not in the program's own; the names of those, most first. `in_vain`: nothing was
 /// found in the program's own, so that its callers' time in others is looked at, too.
@@ -106,18 +128,21 @@ pub fn widen(scope: &CodeScope, observer: &mut Observer, in_vain: bool) -> Vec<S
     names.into_iter().filter(|name| observer.widen(name)).collect()
 }
 
-/// Counts what may be a unit of work; the best first. What is never or hardly visited is left out. `named`: what is found is to be named when the program is started
-/// again, so that it may count visits itself. `None` if the program ended: `wait` returns false then.
+/// Counts those of `kinds` that may be a unit of work; the best first. What is never or hardly visited is left out. `None` if the program ended: `wait` returns false then.
 pub fn find(
-    scope: &CodeScope,
-    named: bool,
+    kinds: &[RegionKind],
+    options: &Options,
     points: &Points,
     observer: &Mutex<Observer>,
     mut wait: impl FnMut(Nanos) -> bool,
 ) -> Result<Option<Vec<Found>>> {
     let visit_cost = kernel::visits::cost(kernel::visits::Means::Breakpoint).ok();
-    let meter = Meter { points, scope: &scope.sources, visit_cost };
-    let candidates = candidates(&lock(observer));
+    // What is attached to is to be left as it was.
+    let may_change = !options.is_attached;
+    let meter = Meter { points, scope: &options.scope.sources, visit_cost, may_change };
+    let mut candidates = candidates(&lock(observer));
+    candidates.retain(|(_, kind)| kinds.contains(kind));
+    let candidates: Vec<Candidate> = candidates.into_iter().map(|(candidate, _)| candidate).collect();
     let places: Vec<String> = candidates.iter().map(|candidate| candidate.place.clone()).collect();
     let (places, besides) = {
         let observer = lock(observer);
@@ -130,23 +155,24 @@ pub fn find(
     };
     let more = kernel::visits::slowdown_beside().map_or(0.0, |factor| factor - 1.0);
     let Some(rates) = meter.measure(&places, &mut wait) else { return Ok(None) };
-    let observer = lock(observer);
     let mut found = Vec::new();
     for ((candidate, place), (rate, beside)) in
         candidates.into_iter().zip(&places).zip(rates.into_iter().zip(besides))
     {
         let Some(rate) = rate.filter(|rate| rate.per_second >= LEAST_RATE) else { continue };
-        found.push(match named && meter.could_count_itself(place, observer.images()) {
-            true => Found { candidate, rate: rate.by_itself(), beside: 0.0 },
-            false => Found { candidate, rate, beside: beside * more },
-        });
+        found.push(Found { candidate, rate, beside: beside * more, by_itself: could_count_itself(place) });
     }
-    found.sort_by(|a, b| b.score().total_cmp(&a.score()));
+    sort(&mut found);
     Ok(Some(found))
 }
 
+/// The best first.
+pub fn sort(found: &mut [Found]) {
+    found.sort_by(|a, b| b.score().total_cmp(&a.score()));
+}
+
 /// Functions and lines that much of the time is spent in or below, most first.
-fn candidates(observer: &Observer) -> Vec<Candidate> {
+fn candidates(observer: &Observer) -> Vec<(Candidate, RegionKind)> {
     let Some(chains) = observer.chains() else { return Vec::new() };
     let (samples, _) = observer.totals();
     let known = observer.regions();
@@ -179,8 +205,7 @@ fn candidates(observer: &Observer) -> Vec<Candidate> {
         .collect();
     found.sort_by(|(a, _), (b, _)| b.share.total_cmp(&a.share).then_with(|| a.place.cmp(&b.place)));
     // Lines are for what no function is called for: a loop in a function that never returns.
-    let of_kind =
-        |kind| found.iter().filter(move |(_, of)| *of == kind).map(|(candidate, _)| candidate.clone());
+    let of_kind = |kind| found.iter().filter(move |(_, of)| *of == kind).cloned();
     of_kind(RegionKind::Function)
         .take(COUNTED * 2 / 3)
         .chain(of_kind(RegionKind::Line).take(COUNTED / 3))
@@ -200,7 +225,8 @@ mod tests {
     fn found(share: f64, per_second: f64, cost: f64) -> Found {
         let candidate =
             Candidate { place: "fn:f".to_owned(), at: String::new(), share, own: 0.0, threads: 1 };
-        Found { candidate, rate: CallRate { per_second, variation: 0.0, error: 0.0, cost }, beside: 0.0 }
+        let rate = CallRate { per_second, variation: 0.0, error: 0.0, cost };
+        Found { candidate, rate, beside: 0.0, by_itself: false }
     }
 
     #[test]
@@ -210,6 +236,27 @@ mod tests {
         assert!(part.score() < whole.score());
         // Where all is in one function, that is still a better one than a small part of the work.
         assert!(part.score() > found(0.3, 1000.0, 0.01).score());
+    }
+
+    #[test]
+    fn a_good_one_is_much_of_the_work_steady_and_cheap_to_count() {
+        let varying = |variation| {
+            let found = found(0.9, 100.0, 0.01);
+            Found { rate: CallRate { variation, ..found.rate }, ..found }
+        };
+        assert!(varying(0.1).is_good() && !varying(2.0).is_good());
+        assert!(found(0.5, 100.0, 0.01).is_good() && !found(0.05, 100.0, 0.01).is_good());
+        // If the program counts them itself, what is visited often costs little, too.
+        let hot = found(0.9, 100_000.0, 0.5);
+        assert!(!hot.is_good() && Found { by_itself: true, ..hot }.is_good());
+        // On some CPUs a breakpoint slows down what is beside it.
+        assert!(!Found { beside: 1.0, ..found(0.9, 100.0, 0.01) }.is_good());
+    }
+
+    #[test]
+    fn what_is_visited_seldom_is_worth_less() {
+        assert!(found(0.95, 7.0, 0.0).score() < found(0.95, 25.0, 0.0).score());
+        assert!(found(0.95, 7.0, 0.0).score() < found(0.5, 1000.0, 0.0).score());
     }
 
     #[test]
@@ -223,6 +270,9 @@ mod tests {
                 && beside.cost() > 0.3
                 && beside.score() < found(0.1, 100.0, 0.001).score()
         );
+        // What the program counts itself costs little, even in hot code.
+        let by_itself = Found { by_itself: true, ..beside };
+        assert!(by_itself.is_affordable() && by_itself.score() > found(0.9, 100.0, 0.001).score());
         assert!(found(1.0, 10.0, f64::NAN).is_affordable() && !found(1.0, 1e5, 0.3).is_affordable());
     }
 }

@@ -7,7 +7,7 @@ use super::images::MADE;
 use super::launch::Exit;
 use super::needs;
 use super::observe::Observer;
-use super::options::Options;
+use super::options::{Options, Survey};
 use super::points::Points;
 use super::region::{Presence, RegionSpec};
 use super::series::Outcome;
@@ -22,6 +22,11 @@ use wire::layout::Sampler;
 
 /// Breakpoints may slow the program down by this much without a word, because of hot code beside them.
 const SLOWED: f64 = 0.05;
+
+/// A program that takes less than this share of a CPU is idle.
+pub const IDLE: f64 = 0.02;
+/// One that ends within so many seconds is not idle, but short.
+const LONG: f64 = 1.0;
 
 /// Why there is no answer, if there is none.
 pub fn diagnose(
@@ -42,12 +47,21 @@ pub fn diagnose(
     let seconds = duration.as_secs_f64();
     let memory = shared.memory();
     let points = points.list();
-    let (samples, _) = observer.totals();
+    let (samples, cpu) = observer.totals();
     if memory.header.sampler() == Sampler::None {
         let errno = memory.header.refusal.load(Ordering::Relaxed) as i32;
         let refused = |error| format!("perf_event_open said {error}, and ");
         let error = (errno != 0).then(|| std::io::Error::from_raw_os_error(errno));
         return Some(Failure::NoSampler { perf: error.map(refused).unwrap_or_default() });
+    }
+    let share = cpu.as_secs_f64() / seconds.max(1e-9);
+    let is_answered = match options.survey {
+        Some(Survey::Points) => outcome.nothing.is_none(),
+        Some(Survey::Regions) => true,
+        None => outcome.visited || options.end_to_end,
+    };
+    if !is_answered && share < IDLE && seconds > LONG {
+        return Some(Failure::Idle { seconds, share });
     }
     // A few may fall into what every program does at its start, and one of them into its `main`.
     const FEW: u64 = 5;
@@ -84,7 +98,7 @@ pub fn diagnose(
         return Some(Failure::RegionNeverRan { region: spec.to_string(), hint: hint(spec, observer) });
     }
     if options.survey.is_some() {
-        return None;
+        return outcome.nothing.clone().map(|why| Failure::NoSuggestions { why });
     }
     if points.is_empty() && !options.end_to_end {
         return Some(Failure::NoProgressPoint { instead: options.of_interpreter() });

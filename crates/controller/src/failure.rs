@@ -54,6 +54,13 @@ pub enum Failure {
     )]
     NoSamples { seconds: f64 },
 
+    /// `share`: of a CPU.
+    #[error(
+        "the program was idle ({:.1} % of a CPU for {seconds:.0} s); send it requests, or give it other work, while whatif runs",
+        100.0 * .share
+    )]
+    Idle { seconds: f64, share: f64 },
+
     #[error(
         "none of {samples} samples was in scope; {seen}widen it with --scope GLOB (source files) or --binary \
          GLOB (libraries)"
@@ -87,6 +94,9 @@ pub enum Failure {
         /// Of an interpreter: what can be judged, and the command for it.
         instead: Option<String>,
     },
+
+    #[error("no suggestions; {why}")]
+    NoSuggestions { why: String },
 
     #[error(
         "no progress point was visited during an experiment (registered: {points}); profile a run that \
@@ -122,10 +132,10 @@ impl Failure {
             Self::NotAttached { .. } => 92,
             Self::Mismatch { .. } => 93,
             Self::NoSampler { .. } => 94,
-            Self::NoSamples { .. } => 95,
+            Self::NoSamples { .. } | Self::Idle { .. } => 95,
             Self::NothingInScope { .. } | Self::NothingNamed { .. } | Self::NothingOfInterpreted { .. } => 96,
             Self::RegionNeverRan { .. } => 97,
-            Self::NoProgressPoint { .. } => 98,
+            Self::NoProgressPoint { .. } | Self::NoSuggestions { .. } => 98,
             Self::PointNeverReached { .. } => 99,
             Self::TooShort { .. } | Self::TooFewExperiments { .. } => 100,
             Self::Unbalanced { .. } => 101,
@@ -142,11 +152,13 @@ impl Failure {
             Self::Mismatch { .. } => "runtime-mismatch",
             Self::NoSampler { .. } => "no-sampler",
             Self::NoSamples { .. } => "no-samples",
+            Self::Idle { .. } => "idle",
             Self::NothingInScope { .. } | Self::NothingNamed { .. } | Self::NothingOfInterpreted { .. } => {
                 "nothing-in-scope"
             }
             Self::RegionNeverRan { .. } => "region-never-ran",
             Self::NoProgressPoint { .. } => "no-progress-point",
+            Self::NoSuggestions { .. } => "no-suggestions",
             Self::PointNeverReached { .. } => "point-never-reached",
             Self::TooShort { .. } | Self::TooFewExperiments { .. } => "too-short",
             Self::Unbalanced { .. } => "unbalanced",

@@ -103,7 +103,9 @@ impl Heat {
 fn cooler(run: &Run<'_>, conductor: &mut Conductor<'_>) -> Result<String> {
     lock(run.observer).note_stacks();
     let found = if conductor.wait(STACKS) {
-        candidates::find(&run.options.scope, true, run.points, run.observer, |time| conductor.wait(time))?
+        candidates::find(&candidates::ALL_KINDS, run.options, run.points, run.observer, |time| {
+            conductor.wait(time)
+        })?
     } else {
         None
     };

@@ -196,14 +196,14 @@ pub fn run(args: &arguments::Run, audience: Box<dyn Audience>) -> Result<(launch
             runs.done
         );
     }
-    let failure = match ended.and_then(|failure| answer(&options, &runs, failure)) {
-        Ok(failure) => failure,
+    let (failure, is_told) = match ended.and_then(|failure| answer(&options, &runs, failure)) {
+        Ok(answered) => answered,
         Err(error) => {
             kernel::say!("whatif: {error:#}");
             return Ok((exit, FAILED));
         }
     };
-    if let Some(failure) = &failure {
+    if let Some(failure) = failure.as_ref().filter(|_| !is_told) {
         kernel::say!("whatif: {failure}");
     }
     if !launch::asked_to_end() {
@@ -467,12 +467,12 @@ fn arguments_of(pid: u32) -> Vec<String> {
     words.skip(1).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
-/// Shows the answer, if there is one; why there is none otherwise. `failure`: of the last run.
-fn answer(options: &Options, runs: &Runs, failure: Option<Failure>) -> Result<Option<Failure>> {
+/// Shows the answer, if there is one; why there is none otherwise, and whether that has been said. `failure`: of the last run.
+fn answer(options: &Options, runs: &Runs, failure: Option<Failure>) -> Result<(Option<Failure>, bool)> {
     if let (0, Some(Failure::NoProgressPoint { .. }), false) = (runs.blocks, &failure, options.quiet) {
-        // There is no answer to what the user has not asked, but there is a profile, which says so.
+        // There is a profile, which says so.
         runs.audience.answered(&load_either(&options.output)?, &options.output);
-        return Ok(None);
+        return Ok((failure, true));
     }
     if runs.blocks == 0 {
         if !options.quiet
@@ -481,7 +481,7 @@ fn answer(options: &Options, runs: &Runs, failure: Option<Failure>) -> Result<Op
         {
             kernel::say!("whatif: recorded in {}", options.output.display());
         }
-        return Ok(failure);
+        return Ok((failure, false));
     }
     let answer = load_either(&options.output)?;
     if !options.quiet && !runs.shown {
@@ -496,7 +496,7 @@ fn answer(options: &Options, runs: &Runs, failure: Option<Failure>) -> Result<Op
     let failure = failure.filter(|failure| !matches!(failure, Failure::TooShort { .. }));
     // With baselines only there is nothing to estimate, and the user has not asked for it.
     let asked = !options.choices.speedups.iter().all(|speedup| speedup.is_zero());
-    Ok(failure.or_else(|| without_estimate(&answer, runs.blocks).filter(|_| asked)))
+    Ok((failure.or_else(|| without_estimate(&answer, runs.blocks).filter(|_| asked)), false))
 }
 
 /// Shows the answer while the program goes on; whether it could be shown.
@@ -943,7 +943,8 @@ fn profile(
         let mut conductor = Conductor::new(shared, points, until, limits, |time| ended_within(target, time));
         let outcome = match options.survey {
             Some(what) => {
-                survey::conduct(what, options, points, observer, &mut conductor).map(|()| Outcome::default())
+                let nothing = survey::conduct(what, options, points, observer, &mut conductor);
+                nothing.map(|nothing| Outcome { nothing, ..Outcome::default() })
             }
             None => {
                 let series = Series::new(options, shared, points, observer, session, target, runs);
@@ -970,6 +971,9 @@ fn profile(
             let why = match (&halted, options.survey, runs.outlook.is_sure()) {
                 (Some(why), ..) => &profile::printable(why),
                 (None, Some(_), _) => "that is all",
+                (None, None, _) if !points.is_any() && !runs.is_over(options) => {
+                    "nothing can count as progress"
+                }
                 (None, None, true) => "all is known as exactly as --precision asks",
                 (None, None, false) => "the time is up",
             };

@@ -20,6 +20,15 @@ pub struct VisitCosts {
     pub noting: Option<wire::Nanos>,
 }
 
+/// A place that was chosen while the program runs.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// As `-p` understands it.
+    pub place: String,
+    /// Whether the program counts the visits itself.
+    pub by_itself: bool,
+}
+
 /// The runs of a program into one recording.
 pub struct Runs {
     pub begin: Instant,
@@ -39,7 +48,7 @@ pub struct Runs {
     /// The same for one at which the visiting thread notes the time, besides noting it.
     pub noting_cost: Option<wire::Nanos>,
     /// The place that was chosen to be a progress point, in a program that marks none.
-    pub chosen: Option<String>,
+    pub chosen: Option<Chosen>,
     /// The program that experiments were made on, where the command leads to another one.
     pub profiled: Option<PathBuf>,
     /// Whether the answer has been shown, while the program goes on.

@@ -18,20 +18,22 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 /// How long the program is sampled if no option says so.
-const USUALLY: Duration = Duration::from_secs(3);
+const USUALLY: Duration = Duration::from_secs(1);
 /// Regions that are listed.
 const LISTED: usize = 40;
 /// Places that are suggested.
 const SUGGESTED: usize = 8;
+/// Places that are shown if counting any of them costs too much.
+const TOO_DEAR: usize = 2;
 
-/// Says what there is on standard error.
+/// Says what there is on standard error. Returns why there is nothing to suggest, if that is so.
 pub fn conduct(
     what: Survey,
     options: &Options,
     points: &Points,
     observer: &Mutex<Observer>,
     conductor: &mut Conductor<'_>,
-) -> Result<()> {
+) -> Result<Option<String>> {
     let begin = monotonic();
     let time = Nanos::from(options.duration.unwrap_or(USUALLY));
     let runs = conductor.wait(time);
@@ -39,24 +41,28 @@ pub fn conduct(
     if what == Survey::Regions {
         let elapsed = monotonic().saturating_sub(begin);
         kernel::say::put(&regions(&lock(observer), options, elapsed));
-        return Ok(());
+        return Ok(None);
     }
     let mut besides = candidates::widen(&options.scope, &mut lock(observer), false);
     let mut found = None;
     if runs && (besides.is_empty() || look_at(&besides, time, observer, conductor)) {
-        found = candidates::find(&options.scope, true, points, observer, |time| conductor.wait(time))?;
+        found =
+            candidates::find(&candidates::ALL_KINDS, options, points, observer, |time| conductor.wait(time))?;
         if besides.is_empty() && found.as_ref().is_some_and(Vec::is_empty) {
             besides = candidates::widen(&options.scope, &mut lock(observer), true);
             if !besides.is_empty() && look_at(&besides, time, observer, conductor) {
-                found =
-                    candidates::find(&options.scope, true, points, observer, |time| conductor.wait(time))?;
+                found = candidates::find(&candidates::ALL_KINDS, options, points, observer, |time| {
+                    conductor.wait(time)
+                })?;
             }
         }
     }
     kernel::say::put(&marked(&points.list()));
-    let nothing = of_made(&lock(observer));
-    kernel::say::put(&suggestions(found.as_deref(), options, &besides, nothing.as_deref()));
-    Ok(())
+    let nothing = nothing(found.as_deref(), of_made(&lock(observer)));
+    if let Some(found) = found.filter(|_| nothing.is_none()) {
+        kernel::say::put(&places(&found, options, &besides));
+    }
+    Ok(nothing)
 }
 
 /// What to do if most of the time is in code that is made at run time.
@@ -115,32 +121,39 @@ fn regions(observer: &Observer, options: &Options, elapsed: Nanos) -> String {
     text
 }
 
-/// What to type, the likeliest first. `besides`: files that were looked into besides the program. Nothing if the program ended.
-/// `why`: there is nothing to suggest, if that is known.
-fn suggestions(found: Option<&[Found]>, options: &Options, besides: &[String], why: Option<&str>) -> String {
-    let found = match found {
-        Some([]) => {
-            let why = why.unwrap_or(
-                "nothing in scope is called at a steady rate of 2 a second or more: mark a point in the source, or widen the scope \
-                 (--scope, --binary)",
-            );
-            return format!("whatif: no suggestions; {why}\n");
-        }
-        None => {
-            return "whatif: no suggestions; the program ended while it was sampled: give it more work\n"
-                .to_owned();
-        }
-        Some(found) => found,
-    };
+/// Why there is nothing to suggest. `found`: nothing if the program ended. `of_made`: see there.
+fn nothing(found: Option<&[Found]>, of_made: Option<String>) -> Option<String> {
+    match found {
+        Some([]) => Some(of_made.unwrap_or_else(|| {
+            "nothing in scope is called at a steady rate of 2 a second or more: mark a point in the source, or widen the scope \
+             (--scope, --binary)"
+                .to_owned()
+        })),
+        Some(_) => None,
+        None => Some("the program ended while it was sampled: give it more work".to_owned()),
+    }
+}
+
+/// What to type, the likeliest first; there is something. `besides`: files that were looked into besides the program.
+pub fn places(found: &[Found], options: &Options, besides: &[String]) -> String {
+    let mut shown: Vec<&Found> = found.iter().filter(|found| found.is_affordable()).take(SUGGESTED).collect();
+    let first = shown.first().copied();
+    if first.is_none() {
+        shown = found.iter().collect();
+        shown.sort_by(|a, b| a.cost().total_cmp(&b.cost()));
+        shown.truncate(TOO_DEAR);
+    }
     let mut text = String::from(
-        "whatif: places that may be a unit of work, the likeliest first (cost: of counting every visit, in CPUs)\n    \
+        "whatif: places that may be a unit of work, the likeliest first (cost: of counting every visit, in CPUs)\n     \
          visits/s    95 %      cost  of time  threads  place\n",
     );
-    for found in found.iter().take(SUGGESTED) {
+    for found in shown {
         let Found { candidate, rate, .. } = found;
+        // Counting has slowed it down.
+        let at_least = if found.is_affordable() || found.by_itself { " " } else { "≥" };
         let _ = writeln!(
             text,
-            "  {:>10.1}  ± {:>3.0} %  {:>6}  {:>5.0} %  {:>7}  -p {}   {}",
+            "  {at_least}{:>10.1}  ± {:>3.0} %  {:>6}  {:>5.0} %  {:>7}  -p {}   {}",
             rate.per_second,
             100.0 * rate.error,
             cost(found.cost()),
@@ -150,16 +163,14 @@ fn suggestions(found: Option<&[Found]>, options: &Options, besides: &[String], w
             profile::printable(&candidate.at)
         );
     }
-    if !found[0].is_affordable() {
-        text += "All of these are visited so often that counting them slows the program down: mark a point in the source instead, which \
+    let Some(first) = first else {
+        text += "All places are visited so often that counting them slows the program down: mark a point in the source instead, which \
                  costs next to nothing, or count a system call that each unit of work makes (-p syscall:NAME)\n";
-    }
+        return text;
+    };
     // A program that ends by itself ends earlier.
-    let _ = writeln!(
-        text,
-        "Try: {}",
-        run_with(&["--duration", "60"], &found[0].candidate.place, options, besides)
-    );
+    let _ =
+        writeln!(text, "Try: {}", run_with(&["--duration", "60"], &first.candidate.place, options, besides));
     text
 }
 

@@ -362,6 +362,11 @@ fn what_is_not_settled_has_one_advice_which_the_commands_follow() {
                         whys.contains("measure more") && deeper[0].command.contains("-o server.db"),
                         "{deeper:?}"
                     );
+                    // The program has ended by itself.
+                    assert!(
+                        deeper[0].command.starts_with("whatif run --until-sure --duration "),
+                        "{deeper:?}"
+                    );
                     // Others are to be stopped wherever it is told, or nowhere.
                     assert_eq!(
                         advice.starts_with("stop the other programs, and measure"),

@@ -2,26 +2,11 @@
 
 use crate::attach::{is_sampled, is_visited, wait_until, wait_until_recorded};
 use crate::points::whole_runs;
-use crate::support::{NO_ANSWER, Sandbox, can_count, program, program_as, skip, workspace};
-use std::fs::{File, OpenOptions};
+use crate::support::{NO_ANSWER, Sandbox, can_change_code, can_count, program, program_as, workspace};
+use std::fs::File;
 use std::io::Write as _;
-use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
-
-/// Whether the code of a process can be changed through `/proc`: this one's, which stays as it is.
-fn can_change_code() -> bool {
-    let at = (can_change_code as fn() -> bool) as usize as u64;
-    let mut byte = [0];
-    let tried = OpenOptions::new().read(true).write(true).open("/proc/self/mem").and_then(|memory| {
-        memory.read_exact_at(&mut byte, at)?;
-        memory.write_all_at(&byte, at)
-    });
-    if let Err(error) = &tried {
-        skip(&format!("code cannot be changed here: {error}"));
-    }
-    tried.is_ok()
-}
 
 /// The line of `placed.c` that says `marker`.
 fn line_of(marker: &str) -> String {

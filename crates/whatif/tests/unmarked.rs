@@ -1,6 +1,8 @@
 //! The first hour: programs that mark no progress point, run as they are.
 
-use crate::support::{Ended, Sandbox, can_count, have, program, run, skip, whatif};
+use crate::support::{
+    Ended, Sandbox, can_change_code, can_count, can_stop_threads, have, program, run, skip, whatif,
+};
 use kernel::visits::Means;
 use std::path::Path;
 
@@ -9,6 +11,14 @@ use std::path::Path;
 fn run_with(sandbox: &Sandbox, options: &[&str], program: &Path, arguments: &[&str]) -> Ended {
     let mut command = sandbox.whatif();
     command.args(["run", "-o"]).arg(sandbox.recording()).args(options).arg("--").arg(program).args(arguments);
+    run(command)
+}
+
+/// `whatif points` of a program, for as long as it runs.
+fn whatif_points(program: &Path, arguments: &[&str]) -> Ended {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.whatif();
+    command.args(["points", "--duration", "30", "--"]).arg(program).args(arguments);
     run(command)
 }
 
@@ -36,17 +46,42 @@ fn without_a_point_a_place_is_chosen_while_the_program_runs() {
 }
 
 #[test]
+fn what_is_called_too_often_for_breakpoints_is_counted_by_the_program_while_it_runs() {
+    let Some(hot) = program("hot_unit.c").filter(|_| can_change_code() && can_stop_threads()) else { return };
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.whatif();
+    command.args(["run", "--seed", "1", "-o"]).arg(sandbox.recording()).arg("--").arg(&hot);
+    let is_visited = |window: &profile::Window| window.visits.iter().any(|visits| visits.count > 0);
+    let ended = sandbox.run_until(command, |rows| rows.windows.iter().any(is_visited)).assert_code(7);
+    assert!(ended.stderr.contains("visits to fn:handle count as progress"), "{ended:#?}");
+    assert!(ended.stderr.contains("(the program counts them itself)"), "{ended:#?}");
+    assert_eq!(sandbox.report()["points"][0]["name"], "handle");
+}
+
+#[test]
 fn without_any_place_there_is_the_plain_profile() {
     let Some(failing) = program("failing.c") else { return };
     let sandbox = Sandbox::new();
-    let ended = run_with(&sandbox, &[], &failing, &["points_nothing_out"]).assert_code(0);
-    assert!(ended.stderr.contains("nothing says what counts as a unit of work"), "{ended:#?}");
+    let ended = run_with(&sandbox, &[], &failing, &["points_nothing_out"]).assert_code(98);
+    let said = ended.stderr.matches("nothing says what counts as a unit of work").count();
+    assert_eq!(said, 1, "{ended:#?}");
     let report = sandbox.report();
     assert!(warnings(&report).contains(&"no-progress-point".to_owned()), "{report:#}");
     assert!(sandbox.samples("hot") > 0);
-    // Without a word, the status says it.
     let quiet = Sandbox::new();
     quiet.profile(&[], &failing, &["points_nothing_out"]).assert_code(98);
+    let suggested = whatif_points(&failing, &["ends"]).assert_code(98);
+    assert!(suggested.stderr.contains("no suggestions; the program ended"), "{suggested:#?}");
+}
+
+#[test]
+fn a_program_that_waits_is_said_to_be_idle() {
+    let Some(failing) = program("failing.c") else { return };
+    let sandbox = Sandbox::new();
+    for ended in [run_with(&sandbox, &[], &failing, &["waits"]), whatif_points(&failing, &["waits"])] {
+        let ended = ended.assert_code(95);
+        assert!(ended.stderr.contains("idle (0.") && ended.stderr.contains("send it requests"), "{ended:#?}");
+    }
 }
 
 #[test]

@@ -167,8 +167,8 @@ pub fn attach(
     let harm = released.as_ref().err().map(|error| format!("{error:#}"));
     Said::Recorded { experiments: runs.blocks, limits: &options.limits, harm: harm.as_deref() }
         .say(&options.limits);
-    let failure = ended.and_then(|failure| answer(&options, &runs, failure))?;
-    if let Some(failure) = &failure {
+    let (failure, is_told) = ended.and_then(|failure| answer(&options, &runs, failure))?;
+    if let Some(failure) = failure.as_ref().filter(|_| !is_told) {
         kernel::say!("whatif: {failure}");
     }
     match released {

@@ -43,11 +43,12 @@ pub fn of(image: &Image, start: Svma) -> Option<Beginning> {
     let here = image.functions_in(&(start..Svma(first.checked_add(1)?)));
     let end = here.iter().filter(|one| one.start == start).map(|one| one.end.0).max();
     let end = end.or_else(|| image.container(start).filter(|one| one.start == start).map(|one| one.end.0))?;
-    // Sections of other names are made to be found, and may be copied.
-    let is_copied = image.symbol(start).is_some_and(|name| name.to_string().contains(COPIED))
+    // Sections of other names are made to be found, and may be copied; Go knows how much of a small stack each function needs.
+    let is_refused = image.is_go()
+        || image.symbol(start).is_some_and(|name| name.to_string().contains(COPIED))
         || image.section(start).is_some_and(|name| !name.starts_with(TEXT));
     // Within another function it is an entry of that.
-    if is_copied || here.iter().any(|one| one.start < start) || end.checked_sub(first)? > LONGEST {
+    if is_refused || here.iter().any(|one| one.start < start) || end.checked_sub(first)? > LONGEST {
         return None;
     }
     let code = image.bytes(&(start..Svma(end)))?;

@@ -1,20 +1,22 @@
 //! Visits that the program counts itself: functions that begin with a jump to code which adds one to a word in shared memory.
 //!
-//! A breakpoint costs microseconds a visit, this costs nanoseconds. It is done while the program waits for us before its first instruction, from outside, in
-//! its memory alone: the file stays as it is, and children that it forks count as well. The code is put behind the function's own segment, into the rest of
-//! its last page, which nothing else uses.
+//! A breakpoint costs microseconds a visit, this costs nanoseconds. It is done from outside, in the program's memory alone: the file stays as it is, and children that it
+//! forks count as well. The program waits for us before its first instruction, or all its threads are stopped for a moment, none of which is in the midst of what is
+//! replaced. The code is put behind the function's own segment, into the rest of its last page, which nothing else uses.
 //!
-//! Only where nothing can go wrong: at the first instruction of a function, if no thread but the main one is there, and if that can go unnoticed ([`beginning`]). `r11` is put
-//! back, and what is below the stack pointer is left alone.
+//! Only where nothing can go wrong: at the first instruction of a function, and if that can go unnoticed ([`beginning`]). `r11` is put back, and what is below the stack
+//! pointer is left alone.
 
 use super::beginning::{self, Beginning, JUMP, is_branch};
 use iced_x86::{Decoder, DecoderOptions};
+use kernel::cpu::threads_alive;
+use kernel::process_memory::TraceeMemory;
+use kernel::tracee::{Tracee, Trouble, release_late};
 use std::collections::{HashMap, HashSet};
-use std::fs::{File, OpenOptions};
 use std::ops::Range;
-use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 use symbols::{Image, Svma};
 use wire::{Nanos, SharedMemory};
 
@@ -24,6 +26,8 @@ const MOST_CODE: u64 = 96;
 const PAGE: u64 = 4096;
 /// What a visit costs: an addition that no other CPU does at the same time, and a jump forth and back. Measured by `bench -- points`.
 pub const COST: Nanos = Nanos(5);
+/// The same where other CPUs count there as well: the word goes from one to the other.
+pub const SHARED_COST: Nanos = Nanos(50);
 
 /// A function of a process, and where code can be put for it: addresses of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,16 +68,36 @@ impl Function {
         })
     }
 
-    /// What gives way for the jump.
+    /// Its address in the process.
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// The instructions that give way for the jump.
+    fn first(&self) -> &[u8] {
+        &self.beginning.code[..self.beginning.taken]
+    }
+
+    /// Where these are.
     pub fn taken(&self) -> Range<u64> {
         self.start..self.start + self.beginning.taken as u64
     }
+}
+
+/// Whether the program may be in the midst of what is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runs {
+    /// It waits for us before its first instruction.
+    NotYet,
+    /// Its threads are stopped for each function.
+    Already,
 }
 
 /// Puts counting code into one process.
 #[derive(Debug)]
 pub struct Patcher {
     pid: u32,
+    runs: Runs,
     /// Where the shared memory is in the process.
     shared: u64,
     /// Instructions that are watched otherwise, too, or twice: nothing can be put in the place of these.
@@ -86,11 +110,13 @@ pub struct Patcher {
 struct Changed {
     /// The free part of each room, by its end.
     free: HashMap<u64, u64>,
+    /// The counting code of each function and word.
+    cells: HashMap<(u64, u64), u64>,
     taken: Vec<Range<u64>>,
 }
 
 /// A word that the program adds to.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Word(&'static AtomicU64);
 
 impl Word {
@@ -100,65 +126,142 @@ impl Word {
 }
 
 impl Patcher {
-    /// For a process that waits for us, and shares memory with us; `watched`: all instructions whose visits are to be counted.
-    pub fn new(pid: u32, watched: impl IntoIterator<Item = u64>) -> Option<Self> {
+    /// For a process that shares memory with us; `watched`: all instructions whose visits are to be counted.
+    pub fn new(pid: u32, runs: Runs, watched: impl IntoIterator<Item = u64>) -> Option<Self> {
         let (mut once, mut twice) = (HashSet::new(), HashSet::new());
         for address in watched {
             if !once.insert(address) {
                 twice.insert(address);
             }
         }
-        Some(Self { pid, shared: shared_memory_of(pid)?, watched: once, twice, changed: Mutex::default() })
+        let shared = shared_memory_of(pid)?;
+        Some(Self { pid, runs, shared, watched: once, twice, changed: Mutex::default() })
     }
 
-    /// Has the function count its visits in `word`, which is in `memory`. `None` where that is not safe, and nothing is changed.
+    /// Whether it is for this process.
+    pub fn is_of(&self, pid: u32) -> bool {
+        self.pid == pid
+    }
+
+    /// Has functions count their visits, each in a word that is in `memory`. `None` where that is not safe, and nothing is changed.
     pub fn count(
         &self,
+        wanted: &[(&Function, &'static AtomicU64)],
+        memory: &SharedMemory,
+    ) -> Vec<Option<Word>> {
+        let taken: Vec<Range<u64>> = wanted.iter().map(|(function, _)| function.taken()).collect();
+        let process = TraceeMemory::open(self.pid).ok();
+        let stopped = process.as_ref().and_then(|process| self.stop_outside(process, &taken));
+        let (Some(process), Some(_stopped)) = (process, stopped) else { return vec![None; wanted.len()] };
+        wanted.iter().map(|(function, word)| self.change(&process, function, word, memory)).collect()
+    }
+
+    fn change(
+        &self,
+        process: &TraceeMemory,
         function: &Function,
         word: &'static AtomicU64,
         memory: &SharedMemory,
     ) -> Option<Word> {
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid)).ok()?;
         let within = std::ptr::from_ref(word).addr().checked_sub(std::ptr::from_ref(memory).addr())?;
         let taken = function.taken();
         let is_watched = self.twice.contains(&taken.start)
             || (taken.start + 1..taken.end).any(|address| self.watched.contains(&address));
-        if tasks.count() != 1 || within >= SharedMemory::SIZE || is_watched || !self.is_one_mapping(function)
-        {
-            return None;
-        }
-        let file = OpenOptions::new().read(true).write(true).open(format!("/proc/{}/mem", self.pid)).ok()?;
-        let mut code = vec![0; function.beginning.code.len()];
-        file.read_exact_at(&mut code, function.start).ok()?;
-        // A probe or a debugger has changed it.
-        if code != function.beginning.code {
+        // Whatever becomes of us, the jump is there as a whole or not at all.
+        let is_on_two_pages = taken.start / PAGE != (taken.end - 1) / PAGE;
+        if within >= SharedMemory::SIZE || is_watched || is_on_two_pages || !self.is_one_mapping(function) {
             return None;
         }
         let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        let word_there = self.shared + within as u64;
+        if changed.taken.contains(&taken) {
+            return changed.cells.contains_key(&(function.start, word_there)).then_some(Word(word));
+        }
         let overlaps = |other: &Range<u64>| other.start < taken.end && taken.start < other.end;
-        if changed.taken.iter().any(overlaps) {
+        let mut code = vec![0; function.beginning.code.len()];
+        process.read(function.start, &mut code).ok()?;
+        // A probe or a debugger has changed it, or we have.
+        if code != function.beginning.code || changed.taken.iter().any(overlaps) {
             return None;
         }
-        let free = *changed.free.entry(function.room.end).or_insert(function.room.start);
-        let first = &code[..function.beginning.taken];
-        let counting = counting_code(free, first, function.start, self.shared + within as u64)?;
-        let end = free.checked_add(counting.len() as u64).filter(|end| *end <= function.room.end)?;
-        write(&file, &counting, free)?;
-        let mut entry = jump(function.start, free)?;
-        entry.resize(first.len(), NOP);
-        if write(&file, &entry, function.start).is_none() {
+        let cell = match changed.cells.get(&(function.start, word_there)) {
+            Some(cell) => *cell,
+            None => {
+                let free = *changed.free.entry(function.room.end).or_insert(function.room.start);
+                let counting = counting_code(free, function.first(), function.start, word_there)?;
+                let end = free.checked_add(counting.len() as u64).filter(|end| *end <= function.room.end)?;
+                write(process, &counting, free)?;
+                changed.free.insert(function.room.end, end);
+                changed.cells.insert((function.start, word_there), free);
+                free
+            }
+        };
+        let mut entry = jump(function.start, cell)?;
+        entry.resize(taken.end.saturating_sub(taken.start) as usize, NOP);
+        if write(process, &entry, function.start).is_none() {
             // As it was.
-            let _ = file.write_all_at(first, function.start);
+            let _ = process.write(function.start, function.first());
             return None;
         }
-        changed.free.insert(function.room.end, end);
         changed.taken.push(taken);
         Some(Word(word))
     }
 
-    /// The code that was changed.
-    pub fn into_changed(self) -> Vec<Range<u64>> {
-        self.changed.into_inner().unwrap_or_else(PoisonError::into_inner).taken
+    /// Has functions be what they were. What counts stays, for threads that are in it.
+    pub fn restore(&self, functions: &[&Function]) {
+        let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_changed = |function: &&&Function| changed.taken.contains(&function.taken());
+        let those: Vec<&Function> = functions.iter().filter(is_changed).copied().collect();
+        let taken: Vec<Range<u64>> = those.iter().map(|function| function.taken()).collect();
+        let Ok(process) = TraceeMemory::open(self.pid) else { return };
+        // What cannot be changed back goes on counting.
+        let Some(_stopped) = self.stop_outside(&process, &taken) else { return };
+        for function in those {
+            if write(&process, function.first(), function.start).is_some() {
+                changed.taken.retain(|taken| *taken != function.taken());
+            }
+        }
+    }
+
+    /// Stops all its threads where none of them is in the midst of what is `taken`, nor returns there: they go on when what this returns is dropped. `None` where that cannot be
+    /// had.
+    fn stop_outside(&self, process: &TraceeMemory, taken: &[Range<u64>]) -> Option<Vec<Tracee>> {
+        const ATTEMPTS: u32 = 50;
+        const PATIENCE: Duration = Duration::from_millis(200);
+        const PAUSE: Duration = Duration::from_millis(1);
+        let alive = || threads_alive(self.pid).into_iter().map(|(thread, _)| thread).collect::<Vec<_>>();
+        if self.runs == Runs::NotYet {
+            return (alive().len() == 1).then(Vec::new);
+        }
+        let is_midst = |address: u64| taken.iter().any(|taken| taken.start < address && address < taken.end);
+        for _ in 0..ATTEMPTS {
+            match Tracee::stop_process(self.pid, alive, PATIENCE) {
+                Ok(stopped) if stopped.is_empty() => return None,
+                Ok(stopped) => {
+                    let is_in_midst = |tracee: &Tracee| {
+                        is_midst(tracee.instruction_pointer()) || tracee.may_return_to(process, is_midst)
+                    };
+                    if !stopped.iter().any(is_in_midst) {
+                        return Some(stopped);
+                    }
+                }
+                Err(troubles) => {
+                    // One that has just begun or is about to end may be refused.
+                    let is_stuck = |(_, trouble): &&(u32, Trouble)| matches!(trouble, Trouble::Stuck);
+                    troubles.iter().filter(is_stuck).for_each(|(thread, _)| release_late(*thread));
+                    if troubles.iter().any(|(thread, _)| *thread == self.pid) {
+                        return None;
+                    }
+                }
+            }
+            std::thread::sleep(PAUSE);
+        }
+        None
+    }
+
+    /// The code that is changed.
+    pub fn changed(&self) -> Vec<Range<u64>> {
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner).taken.clone()
     }
 
     /// Whether the function and the room are mapped together, as code, and nothing else is.
@@ -171,10 +274,10 @@ impl Patcher {
 }
 
 /// Writes it, and sees that it is there.
-fn write(file: &File, bytes: &[u8], at: u64) -> Option<()> {
+fn write(process: &TraceeMemory, bytes: &[u8], at: u64) -> Option<()> {
     let mut there = vec![0; bytes.len()];
-    file.write_all_at(bytes, at).ok()?;
-    file.read_exact_at(&mut there, at).ok()?;
+    process.write(at, bytes).ok()?;
+    process.read(at, &mut there).ok()?;
     (there == bytes).then_some(())
 }
 

@@ -11,12 +11,12 @@ mod rate;
 
 pub use counting_code::Function;
 pub use place::PointSpec;
-pub use rate::{CallRate, Meter, Site, name_of};
+pub use rate::{CallRate, Meter, Site, could_count_itself, name_of};
 
 use crate::images::{Images, Spot};
 use crate::region::RegionSpec;
-use anyhow::{Result, bail};
-use counting_code::{Patcher, Word};
+use anyhow::{Result, anyhow, bail, ensure};
+use counting_code::{Patcher, Runs, Word};
 use guard::Guard;
 use kernel::cpu::ProcessStat;
 use kernel::visits::{self, Counter, Instruction, Means};
@@ -190,6 +190,8 @@ pub struct Points {
     placed: Vec<Placed>,
     /// The programs that were executed, as far as points were looked for in them.
     executed: Mutex<executed::Known>,
+    /// What changes the first program while it runs; none if that is impossible.
+    patcher: OnceLock<Option<Patcher>>,
     /// A place that was chosen while the program runs, which marks no point and has none that the user has placed.
     chosen: OnceLock<(PointSpec, Placed)>,
 }
@@ -306,12 +308,19 @@ impl Points {
         later: bool,
     ) -> Result<Self> {
         let placed = specs.iter().map(|spec| Placed::new(memory, spec, pid)).collect::<Result<_>>()?;
-        let mut points = Self { memory, pid, placed, executed: Mutex::default(), chosen: OnceLock::new() };
+        let mut points = Self {
+            memory,
+            pid,
+            placed,
+            executed: Mutex::default(),
+            patcher: OnceLock::new(),
+            chosen: OnceLock::new(),
+        };
         let changing = Changing::begin(memory);
         let may_count = changing.is_some() && specs.iter().any(PointSpec::may_count_itself);
         let entries = |spec: &PointSpec| images.instructions(|image| spec.entries(image, scope));
         let watched = specs.iter().flat_map(entries).map(|instruction| instruction.address.0);
-        let patcher = if may_count { Patcher::new(pid, watched) } else { None };
+        let patcher = if may_count { Patcher::new(pid, Runs::NotYet, watched) } else { None };
         for (nth, spec) in specs.iter().enumerate() {
             match points.find(&points.placed[nth], spec, images, scope, patcher.as_ref()) {
                 // There may be no breakpoint left.
@@ -327,7 +336,7 @@ impl Points {
             }
         }
         drop(changing);
-        images.note_changed(patcher.map(Patcher::into_changed).unwrap_or_default());
+        images.note_changed(patcher.map(|patcher| patcher.changed()).unwrap_or_default());
         Ok(points)
     }
 
@@ -341,19 +350,58 @@ impl Points {
         }
     }
 
-    /// Counts visits to a place as progress, in a program that runs and has no point so far.
-    pub fn choose(&self, place: &str, images: &Images, scope: &Scope) -> Result<()> {
+    /// Counts visits to a place as progress, in a program that runs and has no point so far. `by_itself`: all of them are to be counted by the program itself.
+    ///
+    /// # Errors
+    /// Why that cannot be had.
+    pub fn choose(&self, place: &str, by_itself: bool, images: &Images, scope: &Scope) -> Result<()> {
         let spec = PointSpec::throughput(place)?;
         let placed = Placed::new(self.memory, &spec, self.pid())?;
-        self.find(&placed, &spec, images, scope, None)?;
+        let patcher = if by_itself { self.patcher_of_running() } else { None };
+        let found = match (by_itself, patcher) {
+            (true, None) => Err(anyhow!("the program cannot be changed while it runs")),
+            _ => self.find(&placed, &spec, images, scope, patcher),
+        };
+        images.note_changed(patcher.map(Patcher::changed).unwrap_or_default());
+        found?;
         self.find_in_executed((&placed, &spec), images, scope);
         if !placed.is_somewhere() {
             bail!(spec.missing(None));
         }
+        ensure!(!by_itself || placed.is_counted_by_itself(), "not all visits to it can be counted like that");
         let _ = self.chosen.set((spec, placed));
         // What is executed from now on waits for it.
         self.memory.header.placing.store(1, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// What changes the program while it runs. None if it is several processes, which may have memories of their own.
+    fn patcher_of_running(&self) -> Option<&Patcher> {
+        let &[pid] = &self.pids()[..] else { return None };
+        let patcher = self.patcher.get_or_init(|| Patcher::new(pid, Runs::Already, []));
+        patcher.as_ref().filter(|patcher| patcher.is_of(pid))
+    }
+
+    /// Has the program count its visits to these functions itself, each where that is safe, until [`counts_no_longer`](Self::counts_no_longer).
+    fn counts_itself(&self, functions: &[&Function]) -> Vec<Option<Word>> {
+        let none = || vec![None; functions.len()];
+        let Some(patcher) = self.patcher_of_running() else { return none() };
+        let word = |function: &&Function| self.word(function.start());
+        let Some(words) = functions.iter().map(word).collect::<Option<Vec<_>>>() else { return none() };
+        let wanted: Vec<_> = functions.iter().copied().zip(words).collect();
+        patcher.count(&wanted, self.memory)
+    }
+
+    /// Has it count them no longer.
+    fn counts_no_longer(&self, functions: &[&Function]) {
+        self.patcher_of_running().iter().for_each(|patcher| patcher.restore(functions));
+    }
+
+    /// Where visits to an instruction are counted if the program does it itself.
+    fn word(&self, address: u64) -> Option<&'static AtomicU64> {
+        // No program calls a point like that, and no two functions share one.
+        let name = format!("\u{1}{address:x}");
+        Some(&self.memory.counters.get(wire::counter::Kind::Throughput, name.as_bytes())?.count)
     }
 
     /// All that are counted from outside.
@@ -409,10 +457,7 @@ impl Points {
     /// Has the program count its visits to a function itself, where that is safe.
     fn by_itself(&self, instruction: &Instruction, images: &Images, patcher: &Patcher) -> Option<Word> {
         let function = images.function_from(instruction.address)?;
-        // No program calls a point like that, and no two functions share one.
-        let name = format!("\u{1}{:x}", instruction.address.0);
-        let counter = self.memory.counters.get(wire::counter::Kind::Throughput, name.as_bytes())?;
-        patcher.count(&function, &counter.count, self.memory)
+        patcher.count(&[(&function, self.word(instruction.address.0)?)], self.memory).pop()?
     }
 
     /// A begin or an end is noted by the thread that visits it, where it can be. Two points at one place share what counts there otherwise.

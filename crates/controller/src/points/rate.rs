@@ -1,7 +1,7 @@
 //! How often places are visited, and how steadily: to find places that make good progress points.
 
 use super::counting_code;
-use super::{PointSpec, Points};
+use super::{Counting, Function, PointSpec, Points};
 use crate::images::Images;
 use anyhow::Result;
 use kernel::visits::{Counter, Instruction};
@@ -28,14 +28,15 @@ pub struct CallRate {
     pub variation: f64,
     /// Half of the 95 % interval of the rate, as a share of it.
     pub error: f64,
-    /// What counting every visit costs, as a share of a CPU; NaN if that is not known.
+    /// What counting every visit by breakpoints costs, as a share of a CPU; NaN if that is not known.
     pub cost: f64,
 }
 
 impl CallRate {
-    /// The same, if the program counts the visits itself.
-    pub fn by_itself(self) -> Self {
-        Self { cost: self.per_second * counting_code::COST.0 as f64 / 1e9, ..self }
+    /// What counting every visit costs if the program does it itself, as a share of a CPU. `is_shared`: several CPUs do it at the same time.
+    pub fn cost_by_itself(&self, is_shared: bool) -> f64 {
+        let cost = if is_shared { counting_code::SHARED_COST } else { counting_code::COST };
+        self.per_second * cost.0 as f64 / 1e9
     }
 }
 
@@ -43,8 +44,10 @@ impl CallRate {
 pub struct Meter<'a> {
     pub points: &'a Points,
     pub scope: &'a Scope,
-    /// What a visit costs, if that is known.
+    /// What a visit to a breakpoint costs, if that is known.
     pub visit_cost: Option<wire::Nanos>,
+    /// Whether the program may be changed so that it counts visits itself.
+    pub may_change: bool,
 }
 
 /// Where a place is: in which processes, and at which instruction of theirs.
@@ -54,8 +57,8 @@ pub struct Site {
     /// By the addresses that all processes share, as far as it is known there.
     pub shared: Option<Address>,
     instruction: Instruction,
-    /// Whether it is in the first program.
-    in_first: bool,
+    /// What the program can be changed in so that it counts visits itself.
+    function: Option<Function>,
 }
 
 /// How many breakpoints a place takes in the process that needs most.
@@ -64,18 +67,32 @@ fn copies(place: &[Site]) -> usize {
     place.iter().flat_map(|site| &site.pids).map(in_process).max().unwrap_or(0)
 }
 
+/// Whether the program could count all visits to a place itself.
+pub fn could_count_itself(place: &[Site]) -> bool {
+    !place.is_empty() && place.iter().all(|site| site.function.is_some())
+}
+
 /// A place that is being counted.
 struct Counted {
     /// Its number among those that were asked for.
     nth: usize,
-    counters: Vec<Counter>,
+    counters: Vec<Counting>,
     last: u64,
     steps: Vec<f64>,
 }
 
 impl Counted {
+    fn new(nth: usize, counters: Vec<Counting>) -> Self {
+        Self { nth, counters, last: 0, steps: Vec::with_capacity(STEPS) }
+    }
+
     fn count(&self) -> u64 {
-        self.counters.iter().map(Counter::count).fold(0, u64::wrapping_add)
+        self.counters.iter().map(Counting::count).fold(0, u64::wrapping_add)
+    }
+
+    /// Whether the program counts it itself, which costs next to nothing.
+    fn is_by_itself(&self) -> bool {
+        self.counters.iter().all(|counting| counting.means().is_none())
     }
 
     /// Visits since the last look.
@@ -98,8 +115,8 @@ impl Meter<'_> {
             let site = |instruction: Instruction| Site {
                 pids: pids.clone(),
                 shared: Some(instruction.address),
+                function: self.may_change.then(|| images.function_from(instruction.address)).flatten(),
                 instruction,
-                in_first: true,
             };
             may_be.map(site).collect()
         };
@@ -107,27 +124,23 @@ impl Meter<'_> {
         let asked: Vec<&PointSpec> = specs.iter().collect();
         for (nth, pid, instruction, spot) in self.points.in_executed(&asked, images, self.scope) {
             let shared = images.address(&spot).map(Address);
-            sites[nth].push(Site { pids: vec![pid], shared, instruction, in_first: false });
+            sites[nth].push(Site { pids: vec![pid], shared, instruction, function: None });
         }
         sites.iter_mut().filter(|place| copies(place) > AT_A_TIME).for_each(Vec::clear);
         Ok(sites)
     }
 
-    /// Whether the program could count all visits to a place itself, if it was named before it starts.
-    pub fn could_count_itself(&self, place: &[Site], images: &Images) -> bool {
-        let could = |site: &Site| site.in_first && images.function_from(site.instruction.address).is_some();
-        !place.is_empty() && place.iter().all(could)
-    }
-
-    /// How often each of these places is visited; `None` for what cannot be counted. Those that fit are counted at the same
-    /// time. `None` altogether if the program ended: `wait` returns false then.
+    /// How often each of these places is visited; `None` for what cannot be counted. What the program can count itself is counted like that, and all at once; of the others
+    /// those that fit are counted at the same time. `None` altogether if the program ended: `wait` returns false then.
     pub fn measure(
         &self,
         places: &[Vec<Site>],
         mut wait: impl FnMut(Nanos) -> bool,
     ) -> Option<Vec<Option<CallRate>>> {
         let mut rates = vec![None; places.len()];
-        let mut left: Vec<usize> = (0..places.len()).filter(|nth| !places[*nth].is_empty()).collect();
+        self.measure_those_that_count(places, &mut rates, &mut wait)?;
+        let is_left = |nth: &usize| rates[*nth].is_none() && !places[*nth].is_empty();
+        let mut left: Vec<usize> = (0..places.len()).filter(is_left).collect();
         while !left.is_empty() {
             let mut room = AT_A_TIME;
             let (now, later): (Vec<usize>, Vec<usize>) = left.into_iter().partition(|nth| {
@@ -140,12 +153,37 @@ impl Meter<'_> {
             let begin = |nth: usize| {
                 let counters = places[nth].iter().map(|site| Counter::new(&site.pids, &site.instruction));
                 let counters = counters.collect::<Result<Vec<Counter>, _>>().ok()?;
-                Some(Counted { nth, counters, last: 0, steps: Vec::with_capacity(STEPS) })
+                Some(Counted::new(nth, counters.into_iter().map(Counting::Kernel).collect()))
             };
             let counted = now.into_iter().filter_map(begin).collect();
             self.count(counted, &mut rates, &mut wait)?;
         }
         Some(rates)
+    }
+
+    /// Those places that the program can count itself.
+    fn measure_those_that_count(
+        &self,
+        places: &[Vec<Site>],
+        rates: &mut [Option<CallRate>],
+        wait: &mut impl FnMut(Nanos) -> bool,
+    ) -> Option<()> {
+        let could: Vec<usize> = (0..places.len()).filter(|nth| could_count_itself(&places[*nth])).collect();
+        let functions = could.iter().flat_map(|nth| &places[*nth]).filter_map(|site| site.function.as_ref());
+        let functions: Vec<&Function> = functions.collect();
+        if functions.is_empty() {
+            return Some(());
+        }
+        let mut words = self.points.counts_itself(&functions).into_iter();
+        let begin = |nth: usize| {
+            let words: Vec<_> = words.by_ref().take(places[nth].len()).collect();
+            let words = words.into_iter().collect::<Option<Vec<_>>>()?;
+            Some(Counted::new(nth, words.into_iter().map(Counting::Itself).collect()))
+        };
+        let counted = could.into_iter().filter_map(begin).collect();
+        let goes_on = self.count(counted, rates, wait);
+        self.points.counts_no_longer(&functions);
+        goes_on
     }
 
     /// Counts some places for a while. `None` if the program ended.
@@ -168,7 +206,7 @@ impl Meter<'_> {
             last = now;
             counted.retain_mut(|place| {
                 let visits = place.step();
-                let hot = self.cost(visits / seconds) > TOO_HOT;
+                let hot = !place.is_by_itself() && self.cost(visits / seconds) > TOO_HOT;
                 if hot {
                     rates[place.nth] = Some(self.rate(visits / seconds, &[visits]));
                 } else if step == STEP {

@@ -51,6 +51,8 @@ pub struct Outcome {
     /// Whether any progress point was visited during one.
     pub visited: bool,
     pub delayed: Nanos,
+    /// Why a survey has nothing to suggest.
+    pub nothing: Option<String>,
 }
 
 /// A series of experiments on a program that is running.

@@ -1,30 +1,38 @@
 //! A program that marks no progress point, and for which the user has named none: a place is looked for whose visits can count as
-//! progress, while the program runs. Where there is none, it is sampled to its end.
+//! progress, while the program runs. Where there is none, it is said what there is instead.
 
 use super::Series;
+use crate::arguments::Then;
 use crate::candidates::{self, Candidate, Found};
+use crate::diagnosis;
+use crate::launch::is_marked;
 use crate::now::monotonic;
 use crate::observe::lock;
+use crate::runs::Chosen;
 use crate::survey;
 use crate::warning::Warning;
 use crate::window::Conductor;
 use anyhow::Result;
 use profile::{Nanos, printable};
 
-/// How long a program has to register its first point, before the user is told that there is none.
+/// How long a program with marks has to register its first point, before the user is told that there is none.
 const PATIENCE: Nanos = Nanos::from_millis(1500);
+/// The same for one without.
+const WITHOUT_MARKS: Nanos = Nanos::from_millis(200);
 /// Time between two looks whether there is a point.
 const LOOK: Nanos = Nanos::from_millis(10);
 /// Samples that stacks are judged by.
 const ENOUGH: u64 = 100;
-/// How often places are counted, before the user is told that there is none so far. It goes on, ever less often: the load may come later.
-const TRIES: u32 = 3;
-/// The time between two attempts is doubled so often at most.
+/// From the second attempt on any place will do whose visits can be counted.
+const CHOOSY: u32 = 1;
+/// When the user is told that there is none, and the program is asked to end. If it is to go on, so does the search, ever less often: the load may come later.
+const LAST: Nanos = Nanos::from_millis(3000);
+/// The time between the first two attempts.
+const PAUSE: Nanos = Nanos::from_millis(500);
+/// It is doubled so often at most.
 const MOST_DOUBLINGS: u32 = 5;
-/// A place is chosen only if this share of the samples has it on their stack.
-const LEAST_SHARE: f64 = 0.1;
-/// A place is chosen only if it varies by less than this.
-const MOST_VARIATION: f64 = 1.0;
+/// How long a program may wait, before the user is told that it does.
+const IDLE: Nanos = Nanos::from_millis(3000);
 /// Other places that are named beside the one that is chosen.
 const OTHERS: usize = 3;
 
@@ -32,6 +40,8 @@ const OTHERS: usize = 3;
 #[derive(Default)]
 struct Scout {
     warned: bool,
+    is_told_idle: bool,
+    has_given_up: bool,
     tries: u32,
     /// When places are counted next.
     next: Nanos,
@@ -50,7 +60,7 @@ impl Series<'_> {
     ) -> Result<bool> {
         if self.options.looks_for_point() && !self.points.is_any() {
             let chosen = self.runs.chosen.clone();
-            if chosen.is_none_or(|place| self.choose(&place).is_err()) && !self.scout(conductor, over)? {
+            if chosen.is_none_or(|chosen| self.choose(&chosen).is_err()) && !self.scout(conductor, over)? {
                 return Ok(false);
             }
         }
@@ -67,7 +77,11 @@ impl Series<'_> {
             }
             self.save(conductor.delayed())?;
             let passed = monotonic().saturating_sub(begin);
-            if passed < PATIENCE.max(scout.next) {
+            if passed < WITHOUT_MARKS.max(scout.next) {
+                continue;
+            }
+            if passed < PATIENCE && lock(self.observer).images().opened().any(is_marked) {
+                scout.next = PATIENCE;
                 continue;
             }
             if !std::mem::replace(&mut scout.warned, true) {
@@ -76,8 +90,18 @@ impl Series<'_> {
                      (-p PLACE names one)",
                 );
             }
-            let (samples, _) = lock(self.observer).totals();
+            let (samples, cpu) = lock(self.observer).totals();
             if samples < scout.before + ENOUGH {
+                let share = cpu.as_secs_f64() / passed.as_secs_f64();
+                if passed > IDLE
+                    && share < diagnosis::IDLE
+                    && !std::mem::replace(&mut scout.is_told_idle, true)
+                {
+                    let per_cent = 100.0 * share;
+                    self.say(&format!(
+                        "the program is idle so far ({per_cent:.1} % of a CPU): send it requests while this runs"
+                    ));
+                }
                 continue;
             }
             scout.before = samples;
@@ -85,25 +109,56 @@ impl Series<'_> {
                 continue;
             }
             scout.tries += 1;
-            scout.next = passed + Nanos::new(PATIENCE.get() << scout.tries.min(MOST_DOUBLINGS));
-            let found = candidates::find(&self.options.scope, false, self.points, self.observer, |time| {
-                conductor.wait(time)
-            })?;
-            let Some(found) = found else { return Ok(false) };
+            scout.next = passed + Nanos::new(PAUSE.get() << (scout.tries - 1).min(MOST_DOUBLINGS));
+            let mut found = Vec::new();
+            for kind in candidates::ALL_KINDS {
+                let more = candidates::find(&[kind], self.options, self.points, self.observer, |time| {
+                    conductor.wait(time)
+                })?;
+                let Some(more) = more else { return Ok(false) };
+                found.extend(more);
+                candidates::sort(&mut found);
+                if self.choose_from(&mut found, Found::is_good)? {
+                    return Ok(true);
+                }
+            }
             if found.is_empty() && scout.besides.is_empty() && self.widen(&mut scout, true)? {
                 continue;
             }
-            if let Some(best) = best(&found)
-                && self.choose(&best.candidate.place).is_ok()
-            {
-                self.tell(best, &found)?;
-                self.runs.chosen = Some(best.candidate.place.clone());
+            // Better than none.
+            if scout.tries > CHOOSY && self.choose_from(&mut found, Found::is_affordable)? {
+                return Ok(true);
+            }
+            if monotonic().saturating_sub(begin) < LAST {
+                continue;
+            }
+            if !std::mem::replace(&mut scout.has_given_up, true) {
+                self.give_up(&found, &scout);
+            }
+            if self.options.then == Then::Terminate {
+                return Ok(false);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Chooses the first place that will do; whether any can be.
+    fn choose_from(&mut self, found: &mut Vec<Found>, will_do: impl Fn(&Found) -> bool) -> Result<bool> {
+        while let Some(nth) = found.iter().position(&will_do) {
+            let Found { candidate, by_itself, .. } = &found[nth];
+            let chosen = Chosen { place: candidate.place.clone(), by_itself: *by_itself };
+            if self.choose(&chosen).is_ok() {
+                self.tell(&found[nth], found)?;
+                self.runs.chosen = Some(chosen);
                 self.runs.visit_cost = kernel::visits::cost(kernel::visits::Means::Breakpoint).ok();
                 return Ok(true);
             }
-            if scout.tries == TRIES {
-                self.give_up(&found, &scout);
+            match &mut found[nth].by_itself {
+                // Then by breakpoints, if these are cheap enough.
+                by_itself @ true => *by_itself = false,
+                false => drop(found.remove(nth)),
             }
+            candidates::sort(found);
         }
         Ok(false)
     }
@@ -120,9 +175,9 @@ impl Series<'_> {
         Ok(true)
     }
 
-    fn choose(&self, place: &str) -> Result<()> {
+    fn choose(&self, chosen: &Chosen) -> Result<()> {
         let observer = lock(self.observer);
-        self.points.choose(place, observer.images(), &self.options.scope.sources)
+        self.points.choose(&chosen.place, chosen.by_itself, observer.images(), &self.options.scope.sources)
     }
 
     /// Says which place was chosen, and what else there is.
@@ -143,23 +198,14 @@ impl Series<'_> {
         Ok(())
     }
 
-    /// Says that there will be no experiments, and what may help.
+    /// Says that there are no experiments, and what may help.
     fn give_up(&self, found: &[Found], scout: &Scout) {
-        let mut text = String::from(
-            "no place was found so far that is visited steadily and is cheap to count: the program is sampled without experiments",
+        self.say(
+            "no place was found that is visited steadily and is cheap to count, so there are no experiments",
         );
-        match found.first() {
-            None => text += "; name a place where a unit of work is done with -p FILE:LINE or -p NAME",
-            Some(first) => {
-                text += &format!(
-                    "; the likeliest was {} ({}): {}",
-                    printable(&first.candidate.place),
-                    seen(first),
-                    survey::run_with(&[], &first.candidate.place, self.options, &scout.besides)
-                );
-            }
+        if !self.options.quiet && !found.is_empty() {
+            self.progress.say(&survey::places(found, self.options, &scout.besides));
         }
-        self.say(&text);
     }
 
     fn say(&self, text: &str) {
@@ -173,51 +219,11 @@ impl Series<'_> {
 fn seen(found: &Found) -> String {
     let rate = found.rate;
     format!(
-        "{:.0} a second ± {:.0} %, {:.0} % of the time, counting them costs {} of a CPU",
+        "{:.0} a second ± {:.0} %, {:.0} % of the time, counting them costs {} of a CPU{}",
         rate.per_second,
         100.0 * rate.error,
         100.0 * found.candidate.share,
-        survey::cost(found.cost())
+        survey::cost(found.cost()),
+        if found.by_itself { " (the program counts them itself)" } else { "" }
     )
-}
-
-/// The one to choose: functions first, for a line may be visited while a thread only waits.
-fn best(found: &[Found]) -> Option<&Found> {
-    let will_do = |found: &&Found| {
-        found.is_affordable() && found.candidate.share >= LEAST_SHARE && found.rate.variation < MOST_VARIATION
-    };
-    let is_function = |found: &&Found| found.candidate.place.starts_with("fn:");
-    found.iter().filter(will_do).find(is_function).or_else(|| found.iter().find(will_do))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::points::CallRate;
-
-    #[test]
-    fn the_best_is_a_function_that_is_visited_steadily_and_costs_little() {
-        let found = |place: &str, share, variation, cost| {
-            let candidate =
-                Candidate { place: place.to_owned(), at: String::new(), share, own: 0.0, threads: 1 };
-            Found {
-                candidate,
-                rate: CallRate { per_second: 100.0, variation, error: 0.1, cost },
-                beside: 0.0,
-            }
-        };
-        let all = [
-            found("fn:hot", 0.9, 0.0, 0.5),
-            found("a.c:7", 0.9, 0.0, 0.01),
-            found("fn:unsteady", 0.9, 2.0, 0.01),
-            found("fn:seldom", 0.05, 0.0, 0.01),
-            found("fn:good", 0.5, 0.1, 0.01),
-        ];
-        assert_eq!(best(&all).unwrap().candidate.place, "fn:good");
-        assert_eq!(best(&all[..4]).unwrap().candidate.place, "a.c:7");
-        assert_eq!(best(&all[2..4]), None);
-        // On some CPUs a breakpoint slows down what is beside it.
-        let beside = Found { beside: 1.0, ..found("fn:beside", 0.9, 0.0, 0.01) };
-        assert_eq!(best(&[beside, found("fn:good", 0.5, 0.1, 0.01)]).unwrap().candidate.place, "fn:good");
-    }
 }

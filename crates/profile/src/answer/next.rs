@@ -4,7 +4,7 @@ use super::limit::Limit;
 use super::{Needed, PointAnswer, Quality};
 use crate::estimate::Verdict;
 use crate::interpreter::Interpreter;
-use crate::model::{SessionStart, Warning};
+use crate::model::{Exit, SessionStart, Warning};
 use crate::ranking::Profile;
 use crate::shell;
 use std::collections::BTreeSet;
@@ -44,6 +44,8 @@ pub struct Next {
 
 /// No command asks for more than so many times what was measured.
 const MOST_AGAIN: f64 = 10.0;
+/// A program that runs again and again has at least so many seconds for it.
+const SHORTEST: f64 = 20.0;
 
 /// What was typed, as far as another run needs it to measure the same.
 #[derive(Default)]
@@ -135,8 +137,9 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
     let seconds = typed.seconds(stopped.map(|end| end.duration.as_secs_f64()));
     let measured: f64 =
         profile.rows.sessions.iter().filter_map(|one| Some(one.end.as_ref()?.duration.as_secs_f64())).sum();
-    let again_for = |file: Option<&str>, seconds: Option<f64>| {
-        let mut words = vec!["whatif".to_owned(), "run".to_owned()];
+    let again_with = |options: &[&str], file: Option<&str>, seconds: Option<f64>| {
+        let mut words: Vec<String> =
+            ["whatif", "run"].iter().chain(options).map(ToString::to_string).collect();
         words.extend(
             seconds.into_iter().flat_map(|seconds| ["--duration".to_owned(), format!("{seconds:.0}s")]),
         );
@@ -145,12 +148,21 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
         words.push("--".to_owned());
         shell::command(words.iter().map(String::as_str).chain(program())) + &typed.redirected
     };
+    let again_for = |file: Option<&str>, seconds: Option<f64>| again_with(&[], file, seconds);
     let again = |file: &str| again_for(Some(file), seconds);
-    // As much longer as the advice beside it says.
-    let enough = |needed: Needed| {
-        let more = (needed.again().min(MOST_AGAIN) * measured).ceil();
-        again_for(Some(&file), seconds.map(|seconds| more.max(seconds)))
+    // What ends by itself is to run as often as it takes.
+    let is_over = session.end.as_ref().is_some_and(|end| !end.stopped && end.exit == Exit::Code(0));
+    let repeats = is_over && !typed.repeated && !typed.end_to_end;
+    let longer = |times: f64| {
+        let more = (times.min(MOST_AGAIN) * measured).ceil();
+        match repeats {
+            true => again_with(&["--until-sure"], Some(&file), Some(more.max(SHORTEST))),
+            false => again_for(Some(&file), seconds.map(|seconds| more.max(seconds))),
+        }
     };
+    let once_more = || if repeats { longer(MOST_AGAIN) } else { again(&file) };
+    // As much longer as the advice beside it says.
+    let enough = |needed: Needed| longer(needed.again());
     let mut next = vec![Next {
         step: Step::Open,
         why: "see the curves, the source and the evidence".into(),
@@ -178,9 +190,10 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
         return next;
     }
     // Other programs need not be there the next time.
-    let more = match profile.doubts.others() {
-        Some(_) => "stop the other programs, and measure more, into the same recording",
-        None => "measure more, into the same recording",
+    let more = match (profile.doubts.others(), repeats) {
+        (Some(_), _) => "stop the other programs, and measure more, into the same recording",
+        (None, true) => "measure more: run it again and again until that is sure, into the same recording",
+        (None, false) => "measure more, into the same recording",
     };
     if is_chosen && is_known {
         next.push(Next {
@@ -195,7 +208,7 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
     let best = best.and_then(|piece| profile.rows.regions.get(&piece.region));
     let is_noisy = points.iter().any(|point| point.badge.quality == Quality::Noisy);
     if best.is_some() && is_noisy && is_known {
-        next.push(Next { step: Step::Deeper, why: more.into(), command: again(&file) });
+        next.push(Next { step: Step::Deeper, why: more.into(), command: once_more() });
     } else if let Some(best) = best.filter(|_| !is_chosen) {
         next.push(Next {
             step: Step::Deeper,
@@ -242,7 +255,7 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
             next.push(Next { step: Step::Deeper, why: more.into(), command: enough(needed) });
         }
         _ if best.is_none() && is_known => {
-            next.push(Next { step: Step::Deeper, why: more.into(), command: again(&file) });
+            next.push(Next { step: Step::Deeper, why: more.into(), command: once_more() });
         }
         _ => {}
     }

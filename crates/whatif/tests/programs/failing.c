@@ -23,6 +23,11 @@ int main(int argc, char **argv)
         nanosleep(&time, NULL);
         return 0;
     }
+    if (!strcmp(which, "waits")) {
+        const struct timespec time = {1, 200000000};
+        nanosleep(&time, NULL);
+        return 0;
+    }
     if (!strcmp(which, "visits_once"))
         WHATIF_PROGRESS_NAMED("start-up");
     /* For fewer samples than it takes to look for a place. */
