@@ -579,6 +579,7 @@ fn supervise(
     of_places.extend(diagnosis::regions(options, &observer));
     of_places.extend(diagnosis::beside_points(&points, &observer));
     // Counting visits and sampling cost something, and are no longer needed.
+    points.put_back();
     drop(points);
     shared.memory().header.alive_until.store(0, Ordering::Relaxed);
     if options.survey.is_none() {

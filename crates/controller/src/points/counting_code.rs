@@ -112,7 +112,8 @@ struct Changed {
     free: HashMap<u64, u64>,
     /// The counting code of each function and word.
     cells: HashMap<(u64, u64), u64>,
-    taken: Vec<Range<u64>>,
+    /// The functions that begin with a jump, and the jump.
+    functions: Vec<(Function, Vec<u8>)>,
 }
 
 /// A word that the program adds to.
@@ -174,14 +175,14 @@ impl Patcher {
         }
         let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
         let word_there = self.shared + within as u64;
-        if changed.taken.contains(&taken) {
+        if changed.functions.iter().any(|(other, _)| other == function) {
             return changed.cells.contains_key(&(function.start, word_there)).then_some(Word(word));
         }
-        let overlaps = |other: &Range<u64>| other.start < taken.end && taken.start < other.end;
+        let overlaps = |other: &Function| other.start < taken.end && taken.start < other.taken().end;
         let mut code = vec![0; function.beginning.code.len()];
         process.read(function.start, &mut code).ok()?;
         // A probe or a debugger has changed it, or we have.
-        if code != function.beginning.code || changed.taken.iter().any(overlaps) {
+        if code != function.beginning.code || changed.functions.iter().any(|(other, _)| overlaps(other)) {
             return None;
         }
         let cell = match changed.cells.get(&(function.start, word_there)) {
@@ -203,24 +204,28 @@ impl Patcher {
             let _ = process.write(function.start, function.first());
             return None;
         }
-        changed.taken.push(taken);
+        changed.functions.push((function.clone(), entry));
         Some(Word(word))
     }
 
-    /// Has functions be what they were. What counts stays, for threads that are in it.
-    pub fn restore(&self, functions: &[&Function]) {
+    /// Has functions be what they were: these, or all. What counts stays, for threads that are in it.
+    pub fn restore(&self, those: impl Fn(&Function) -> bool) {
         let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_changed = |function: &&&Function| changed.taken.contains(&function.taken());
-        let those: Vec<&Function> = functions.iter().filter(is_changed).copied().collect();
-        let taken: Vec<Range<u64>> = those.iter().map(|function| function.taken()).collect();
+        let wanted = changed.functions.iter().filter(|(function, _)| those(function));
+        let taken: Vec<Range<u64>> = wanted.map(|(function, _)| function.taken()).collect();
         let Ok(process) = TraceeMemory::open(self.pid) else { return };
+        if taken.is_empty() {
+            return;
+        }
         // What cannot be changed back goes on counting.
         let Some(_stopped) = self.stop_outside(&process, &taken) else { return };
-        for function in those {
-            if write(&process, function.first(), function.start).is_some() {
-                changed.taken.retain(|taken| *taken != function.taken());
-            }
-        }
+        let is_restored = |function: &Function, entry: &[u8]| {
+            let mut now = vec![0; entry.len()];
+            // Unless another program has been executed, or has the number by now.
+            let is_there = process.read(function.start, &mut now).is_ok() && now == entry;
+            is_there && write(&process, function.first(), function.start).is_some()
+        };
+        changed.functions.retain(|(function, entry)| !those(function) || !is_restored(function, entry));
     }
 
     /// Stops all its threads where none of them is in the midst of what is `taken`, nor returns there: they go on when what this returns is dropped. `None` where that cannot be
@@ -261,7 +266,8 @@ impl Patcher {
 
     /// The code that is changed.
     pub fn changed(&self) -> Vec<Range<u64>> {
-        self.changed.lock().unwrap_or_else(PoisonError::into_inner).taken.clone()
+        let changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        changed.functions.iter().map(|(function, _)| function.taken()).collect()
     }
 
     /// Whether the function and the room are mapped together, as code, and nothing else is.

@@ -394,7 +394,15 @@ impl Points {
 
     /// Has it count them no longer.
     fn counts_no_longer(&self, functions: &[&Function]) {
-        self.patcher_of_running().iter().for_each(|patcher| patcher.restore(functions));
+        let patcher = self.patcher_of_running();
+        patcher.iter().for_each(|patcher| patcher.restore(|function| functions.contains(&function)));
+    }
+
+    /// Has the program be what it was, as far as it was changed while it ran.
+    pub fn put_back(&self) {
+        if let Some(Some(patcher)) = self.patcher.get() {
+            patcher.restore(|_| true);
+        }
     }
 
     /// Where visits to an instruction are counted if the program does it itself.
