@@ -182,7 +182,11 @@ pub fn beside_points(points: &Points, observer: &Observer) -> Vec<Warning> {
     }
     let shares = of_points.into_iter().map(|(point, addresses)| (point, observer.beside(&addresses)));
     let hottest = shares.max_by(|(_, one), (_, other)| one.total_cmp(other));
-    hottest.map(|(point, share)| Warning::SlowBesidePoint { point, share, factor }).into_iter().collect()
+    let warning = |(point, share): (String, f64)| {
+        let why = points.why_not_by_itself(&point).map(|why| why.to_string());
+        Warning::SlowBesidePoint { point, share, factor, why }
+    };
+    hottest.map(warning).into_iter().collect()
 }
 
 /// What the program's end says about what the profiler did to it.

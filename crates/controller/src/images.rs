@@ -4,7 +4,7 @@ use crate::code_scope::CodeScope;
 use crate::embedded;
 use crate::follow::Programs;
 use crate::made::Made;
-use crate::points::Function;
+use crate::points::{Function, Why};
 use crate::unwind_tables::{Code, UnwindTables};
 use kernel::visits::{Guard, Instruction};
 use profile::Image as Named;
@@ -590,12 +590,23 @@ impl Images {
         changed.iter().any(|range| range.contains(&address))
     }
 
-    /// The function that begins at an address, if it can count its visits itself.
-    pub fn function_from(&self, Address(address): Address) -> Option<Function> {
+    /// The function that begins at an address.
+    ///
+    /// # Errors
+    /// Why it cannot count its visits itself.
+    pub fn function_from(&self, Address(address): Address) -> Result<Function, Why> {
         let mapped = self.candidates.iter().filter(|candidate| !candidate.code.is_empty());
         let mapped = mapped.map(|Candidate { image, bias, .. }| (&**image, *bias));
-        let mut mapped = mapped.chain(self.program_beside());
-        mapped.find_map(|(image, bias)| Function::of(image, Svma::from_process(address, bias), bias))
+        let mut why = Why::NoFunction;
+        for (image, bias) in mapped.chain(self.program_beside()) {
+            match Function::of(image, Svma::from_process(address, bias), bias) {
+                Ok(function) => return Ok(function),
+                // Of another image.
+                Err(Why::NoFunction) => {}
+                Err(other) => why = other,
+            }
+        }
+        Err(why)
     }
 
     /// The function around an address, in pieces with the same frames: process addresses.

@@ -91,12 +91,19 @@ pub enum Warning {
     /// `share`: of the samples; `factor`: how many times as long that code takes.
     #[error(
         "the breakpoint that counts visits to {} slows other code down: that within the same {} bytes, which had {:.0} % of the samples, \
-         takes up to {factor:.1} times as long on this CPU while the breakpoint is there",
+         takes up to {factor:.1} times as long on this CPU while the breakpoint is there{}",
         printable(.point),
         kernel::visits::LINE,
-        .share * 100.0
+        .share * 100.0,
+        .why.as_ref().map(|why| format!(" (the program cannot count these visits itself: {why})")).unwrap_or_default()
     )]
-    SlowBesidePoint { point: String, share: f64, factor: f64 },
+    SlowBesidePoint {
+        point: String,
+        share: f64,
+        factor: f64,
+        /// Why the program cannot count its visits itself, if it is a function.
+        why: Option<String>,
+    },
 
     /// At least one image, and where the names of its functions are from.
     #[error("{}", without_debug_information(.images))]
@@ -262,7 +269,10 @@ impl Warning {
                 "give each process more work, or profile one of the programs alone (--follow NAME, or whatif run -- PROGRAM)"
             }
             Self::CodeWithoutPlace => "profile fewer programs at a time, with --follow NAME",
-            Self::SlowBesidePoint { .. } => {
+            Self::SlowBesidePoint { why: Some(_), .. } => {
+                "name another function (-p fn:NAME), or a place in other code, or mark the point in the source"
+            }
+            Self::SlowBesidePoint { why: None, .. } => {
                 "name a function (-p fn:NAME), which the program can often count itself without a breakpoint, or a place in other code, or mark the \
                  point in the source"
             }

@@ -44,6 +44,8 @@ fn a_program_counts_visits_to_its_functions_itself() {
     // The others are counted by breakpoints, or otherwise where those slow the code beside them.
     let says = "3 functions that the program counts itself (some ns a visit) and 3 ";
     assert!(counted.said.contains(says), "{}", counted.said);
+    let why = "calls cannot count its visits itself: its instruction call";
+    assert!(counted.said.contains(why), "{}", counted.said);
     assert_eq!(counted.visits("marked"), counted.made);
     for (name, each) in points {
         assert_eq!(counted.visits(name), each * counted.made, "{name}");

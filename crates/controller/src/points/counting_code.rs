@@ -7,7 +7,7 @@
 //! Only where nothing can go wrong: at the first instruction of a function, and if that can go unnoticed ([`beginning`]). `r11` is put back, and what is below the stack
 //! pointer is left alone.
 
-use super::beginning::{self, Beginning, JUMP, is_branch};
+use super::beginning::{self, Beginning, JUMP, Why, is_branch};
 use iced_x86::{Decoder, DecoderOptions};
 use kernel::cpu::threads_alive;
 use kernel::process_memory::TraceeMemory;
@@ -38,34 +38,15 @@ pub struct Function {
 }
 
 impl Function {
-    /// The one that starts at a stated address of an image, which the process has `bias` further up. `None` where it must stay as it is.
-    pub fn of(image: &Image, start: Svma, bias: u64) -> Option<Self> {
+    /// The one that starts at a stated address of an image, which the process has `bias` further up.
+    ///
+    /// # Errors
+    /// Why it must stay as it is.
+    pub fn of(image: &Image, start: Svma, bias: u64) -> Result<Self, Why> {
         let beginning = beginning::of(image, start)?;
-        let end = start.0.checked_add(beginning.code.len() as u64)?;
-        let holds = |load: &&symbols::Load| {
-            let in_file = load.address.0.saturating_add(load.file_size.min(load.memory_size));
-            load.executable && load.address.0 <= start.0 && end <= in_file
-        };
-        let load = image.loads().iter().find(holds)?;
-        let room = load.address.0.checked_add(load.memory_size)?;
-        let room = room..room.checked_next_multiple_of(PAGE)?;
-        let pages = |load: &symbols::Load| {
-            let end = load.address.0.saturating_add(load.memory_size);
-            load.address.0 / PAGE * PAGE..end.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX)
-        };
-        let is_shared = |other: &symbols::Load| {
-            let pages = pages(other);
-            other != load && pages.start < room.end && room.start < pages.end
-        };
-        let is_used =
-            image.loads().iter().any(is_shared) || image.has_label(&(Svma(room.start + 1)..Svma(room.end)));
+        let room = room(image, start, &beginning).ok_or(Why::NoRoom)?;
         let there = |svma: u64| Svma(svma).to_process(bias);
-        let room = there(room.start)..there(room.end);
-        (!is_used && room.end - room.start >= MOST_CODE).then_some(Self {
-            start: there(start.0),
-            beginning,
-            room,
-        })
+        Ok(Self { start: there(start.0), beginning, room: there(room.start)..there(room.end) })
     }
 
     /// Its address in the process.
@@ -82,6 +63,29 @@ impl Function {
     pub fn taken(&self) -> Range<u64> {
         self.start..self.start + self.beginning.taken as u64
     }
+}
+
+/// Where there is room for counting code: in the rest of the last page of the function's segment, as the image states it.
+fn room(image: &Image, start: Svma, beginning: &Beginning) -> Option<Range<u64>> {
+    let end = start.0.checked_add(beginning.code.len() as u64)?;
+    let holds = |load: &&symbols::Load| {
+        let in_file = load.address.0.saturating_add(load.file_size.min(load.memory_size));
+        load.executable && load.address.0 <= start.0 && end <= in_file
+    };
+    let load = image.loads().iter().find(holds)?;
+    let room = load.address.0.checked_add(load.memory_size)?;
+    let room = room..room.checked_next_multiple_of(PAGE)?;
+    let pages = |load: &symbols::Load| {
+        let end = load.address.0.saturating_add(load.memory_size);
+        load.address.0 / PAGE * PAGE..end.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX)
+    };
+    let is_shared = |other: &symbols::Load| {
+        let pages = pages(other);
+        other != load && pages.start < room.end && room.start < pages.end
+    };
+    let is_used =
+        image.loads().iter().any(is_shared) || image.has_label(&(Svma(room.start + 1)..Svma(room.end)));
+    (!is_used && room.end - room.start >= MOST_CODE).then_some(room)
 }
 
 /// Whether the program may be in the midst of what is replaced.

@@ -9,6 +9,7 @@ mod known;
 mod place;
 mod rate;
 
+pub use beginning::Why;
 pub use counting_code::Function;
 pub use place::PointSpec;
 pub use rate::{CallRate, Meter, Site, could_count_itself, name_of};
@@ -52,6 +53,8 @@ struct Placed {
     samples: Arc<AtomicU64>,
     /// Why it could not be counted when its library was loaded.
     refused: OnceLock<String>,
+    /// Why the program cannot count it itself, if it could have.
+    why: OnceLock<Why>,
 }
 
 /// Where in executed programs an instruction is counted.
@@ -140,9 +143,10 @@ impl Placed {
         let name = format!("\u{1}{}", point.name);
         let noted = kind.filter(|_| place.is_in_image());
         let noted = noted.and_then(|kind| memory.counters.get(kind, name.as_bytes()));
-        let (past, samples, refused) = (0.into(), Arc::default(), OnceLock::new());
+        let (past, samples, refused, why) = (0.into(), Arc::default(), OnceLock::new(), OnceLock::new());
         let (executed, spots) = (Mutex::default(), Mutex::default());
-        Ok(Self { point, place, noted, counters: counters.into(), executed, spots, past, samples, refused })
+        let counters = counters.into();
+        Ok(Self { point, place, noted, counters, executed, spots, past, samples, refused, why })
     }
 
     fn counters(&self) -> MutexGuard<'_, Vec<Watch>> {
@@ -443,7 +447,8 @@ impl Points {
         };
         let patcher = patcher.filter(|_| spec.may_count_itself());
         let by_itself = |instruction: &Instruction| {
-            let counts = self.by_itself(instruction, images, patcher?)?;
+            let counts = self.by_itself(instruction, images, patcher?);
+            let counts = counts.inspect_err(|why| drop(placed.why.set(why.clone()))).ok()?;
             Some(Watch::of(instruction, Counting::Itself(counts)))
         };
         let watch = |instruction| {
@@ -463,9 +468,10 @@ impl Points {
     }
 
     /// Has the program count its visits to a function itself, where that is safe.
-    fn by_itself(&self, instruction: &Instruction, images: &Images, patcher: &Patcher) -> Option<Word> {
+    fn by_itself(&self, instruction: &Instruction, images: &Images, patcher: &Patcher) -> Result<Word, Why> {
         let function = images.function_from(instruction.address)?;
-        patcher.count(&[(&function, self.word(instruction.address.0)?)], self.memory).pop()?
+        let word = self.word(instruction.address.0).ok_or(Why::NotNow)?;
+        patcher.count(&[(&function, word)], self.memory).pop().flatten().ok_or(Why::NotNow)
     }
 
     /// A begin or an end is noted by the thread that visits it, where it can be. Two points at one place share what counts there otherwise.
@@ -703,6 +709,11 @@ impl Points {
         self.all().any(|placed| placed.point.name == name && placed.point.kind != PointKind::Throughput)
     }
 
+    /// Why the program cannot count visits to the function of this name itself, if that was tried.
+    pub fn why_not_by_itself(&self, name: &str) -> Option<Why> {
+        self.all().filter(|placed| placed.point.name == name).find_map(|placed| placed.why.get().cloned())
+    }
+
     /// How the placed points are watched, if there are any: for people. `cost`: of a breakpoint; `noting`: of one at which the thread notes the visit.
     pub fn means(&self, cost: Option<Nanos>, noting: Option<Nanos>) -> Option<String> {
         let mut seen = HashSet::new();
@@ -736,6 +747,10 @@ impl Points {
                 .map(|text| text + " whose library is not loaded, or whose program is not executed, yet (then by hardware breakpoints)"),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
-        (!parts.is_empty()).then(|| parts.join(" and "))
+        let why = |placed: &Placed| {
+            Some(format!("; {} cannot count its visits itself: {}", placed.point.name, placed.why.get()?))
+        };
+        let whys: String = self.all().filter_map(why).collect();
+        (!parts.is_empty()).then(|| parts.join(" and ") + &whys)
     }
 }

@@ -115,7 +115,7 @@ impl Meter<'_> {
             let site = |instruction: Instruction| Site {
                 pids: pids.clone(),
                 shared: Some(instruction.address),
-                function: self.may_change.then(|| images.function_from(instruction.address)).flatten(),
+                function: self.may_change.then(|| images.function_from(instruction.address).ok()).flatten(),
                 instruction,
             };
             may_be.map(site).collect()
