@@ -23,6 +23,9 @@ const USUALLY: Duration = Duration::from_secs(1);
 const LISTED: usize = 40;
 /// Places that are suggested.
 const SUGGESTED: usize = 8;
+/// Why none is suggested then.
+pub const TOO_OFTEN: &str = "all places are visited so often that counting them slows the program down: mark a point in the source instead, \
+                             which costs next to nothing, or count a system call that each unit of work makes (-p syscall:NAME)";
 /// Places that are shown if counting any of them costs too much.
 const TOO_DEAR: usize = 2;
 
@@ -59,7 +62,7 @@ pub fn conduct(
     }
     kernel::say::put(&marked(&points.list()));
     let nothing = nothing(found.as_deref(), of_made(&lock(observer)));
-    if let Some(found) = found.filter(|_| nothing.is_none()) {
+    if let Some(found) = found.filter(|found| !found.is_empty()) {
         kernel::say::put(&places(&found, options, &besides));
     }
     Ok(nothing)
@@ -129,7 +132,7 @@ fn nothing(found: Option<&[Found]>, of_made: Option<String>) -> Option<String> {
              (--scope, --binary)"
                 .to_owned()
         })),
-        Some(_) => None,
+        Some(found) => (!found.iter().any(Found::is_affordable)).then(|| TOO_OFTEN.to_owned()),
         None => Some("the program ended while it was sampled: give it more work".to_owned()),
     }
 }
@@ -163,11 +166,7 @@ pub fn places(found: &[Found], options: &Options, besides: &[String]) -> String 
             profile::printable(&candidate.at)
         );
     }
-    let Some(first) = first else {
-        text += "All places are visited so often that counting them slows the program down: mark a point in the source instead, which \
-                 costs next to nothing, or count a system call that each unit of work makes (-p syscall:NAME)\n";
-        return text;
-    };
+    let Some(first) = first else { return text };
     // A program that ends by itself ends earlier.
     let _ =
         writeln!(text, "Try: {}", run_with(&["--duration", "60"], &first.candidate.place, options, besides));

@@ -65,6 +65,7 @@ mod line_table;
 mod path;
 mod probes;
 mod range_index;
+pub mod references;
 mod scope;
 mod search;
 mod section;

@@ -205,6 +205,9 @@ impl Series<'_> {
         );
         if !self.options.quiet && !found.is_empty() {
             self.progress.say(&survey::places(found, self.options, &scout.besides));
+            if !found.iter().any(Found::is_affordable) {
+                self.say(survey::TOO_OFTEN);
+            }
         }
     }
 
