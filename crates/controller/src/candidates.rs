@@ -26,6 +26,8 @@ const LEAST_RATE: f64 = 2.0;
 const FEW_VISITS: f64 = 20.0;
 /// By how much counting may slow threads down that visit a place: at twice as much it is worth a fifth of what it is worth otherwise.
 const AFFORDABLE: f64 = 0.05;
+/// What CPUs that count in the same word may take of one for it.
+const MOST_SHARED: f64 = 0.3;
 /// Where less than this share of the samples is in scope, the files with most of the others are looked into as well.
 const ENOUGH_IN_SCOPE: f64 = 0.5;
 /// So few samples say nothing about that.
@@ -74,7 +76,15 @@ impl Found {
 
     /// Whether counting its visits costs little enough.
     pub fn is_affordable(&self) -> bool {
-        self.slowdown() <= AFFORDABLE
+        // CPUs that count in the same word wait for one another, and more of them do not count more.
+        let is_contended = self.by_itself && self.at_a_time() > 1.0 && self.cost() > MOST_SHARED;
+        self.slowdown() <= AFFORDABLE && !is_contended
+    }
+
+    /// Whether its rate is what it was before it was counted, as far as is known.
+    pub fn is_as_it_was(&self) -> bool {
+        let dear = (self.rate.cost + self.beside * self.at_a_time()) / self.at_a_time();
+        self.rate.is_exact || dear.is_nan() || dear <= AFFORDABLE
     }
 
     /// Whether it is likely a unit of work: much of the work, and steady.
@@ -225,7 +235,7 @@ mod tests {
     fn found(share: f64, per_second: f64, cost: f64) -> Found {
         let candidate =
             Candidate { place: "fn:f".to_owned(), at: String::new(), share, own: 0.0, threads: 1 };
-        let rate = CallRate { per_second, variation: 0.0, error: 0.0, cost };
+        let rate = CallRate { per_second, variation: 0.0, error: 0.0, cost, is_exact: false };
         Found { candidate, rate, beside: 0.0, by_itself: false }
     }
 
@@ -270,6 +280,12 @@ mod tests {
                 && beside.cost() > 0.3
                 && beside.score() < found(0.1, 100.0, 0.001).score()
         );
+        // Of CPUs that count in the same word not more than so many visits a second.
+        let shared = |per_second| {
+            let found = Found { by_itself: true, ..found(1.0, per_second, 1.0) };
+            Found { candidate: Candidate { threads: 64, ..found.candidate }, ..found }
+        };
+        assert!(shared(1e5).is_affordable() && !shared(2e7).is_affordable());
         // What the program counts itself costs little, even in hot code.
         let by_itself = Found { by_itself: true, ..beside };
         assert!(by_itself.is_affordable() && by_itself.score() > found(0.9, 100.0, 0.001).score());

@@ -579,7 +579,6 @@ fn supervise(
     of_places.extend(diagnosis::regions(options, &observer));
     of_places.extend(diagnosis::beside_points(&points, &observer));
     // Counting visits and sampling cost something, and are no longer needed.
-    points.put_back();
     drop(points);
     shared.memory().header.alive_until.store(0, Ordering::Relaxed);
     if options.survey.is_none() {
@@ -614,7 +613,12 @@ fn halted(limits: &Limits, start: Nanos, failure: Option<Failure>) -> (Option<Fa
     let Some(why) = limits.halt.why() else { return (failure, None) };
     let is_early = matches!(
         failure,
-        Some(Failure::TooShort { .. } | Failure::NoSamples { .. } | Failure::PointNeverReached { .. })
+        Some(
+            Failure::TooShort { .. }
+                | Failure::NoSamples { .. }
+                | Failure::Idle { .. }
+                | Failure::PointNeverReached { .. }
+        )
     );
     let ended = limits.halt.ended();
     let took = ended.and_then(limits::Ended::took);

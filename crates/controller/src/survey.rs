@@ -153,7 +153,7 @@ pub fn places(found: &[Found], options: &Options, besides: &[String]) -> String 
     for found in shown {
         let Found { candidate, rate, .. } = found;
         // Counting has slowed it down.
-        let at_least = if found.is_affordable() || found.by_itself { " " } else { "≥" };
+        let at_least = if found.is_as_it_was() { " " } else { "≥" };
         let _ = writeln!(
             text,
             "  {at_least}{:>10.1}  ± {:>3.0} %  {:>6}  {:>5.0} %  {:>7}  -p {}   {}",

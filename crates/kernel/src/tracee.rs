@@ -6,10 +6,11 @@
 //! is over is seen in the process's memory.
 //!
 //! **Constraints:** all requests for a thread come from the thread of ours that has stopped it. If this process ends in the middle of a call, the thread stays in
-//! it: so the process that uses this is one that nothing ends (`controller/src/attach/guardian.rs`).
+//! it: so the process that makes calls is one that nothing ends (`controller/src/attach/guardian.rs`). Threads that are only stopped go on.
 
 use crate::process_memory::TraceeMemory;
 use libc::{c_int, c_long, c_void, pid_t, user_regs_struct};
+use std::collections::HashSet;
 use std::io;
 use std::time::{Duration, Instant};
 use wire::filter::Instruction;
@@ -60,6 +61,10 @@ const BEGIN_AGAIN: [libc::c_long; 23] = [
     libc::SYS_msgrcv,
 ];
 
+/// The flags of a program but for the second, which is always set.
+const FLAGS: u64 = 0x25_4fd5;
+/// The segment of code in 64 bits.
+const USER: u64 = 0x33;
 /// How far a stack is looked through for an interrupted handler's way back: processors save less, and handlers need little.
 const STACK: usize = 32 << 10;
 
@@ -254,29 +259,46 @@ impl Tracee {
     /// Stops all threads of a process, and those that they create meanwhile. `alive`: those that have not ended.
     ///
     /// # Errors
-    /// Which of them could not be stopped, and why; all go on then, except one that is [stuck](Trouble::Stuck), which [`release_late`] lets go.
+    /// Which of them could not be stopped, and why; all go on then, except one that is [stuck](Trouble::Stuck), for which [`release_if_stopped`] is to look.
     pub fn stop_process(
         pid: u32,
         alive: impl Fn() -> Vec<u32>,
         patience: Duration,
     ) -> Result<Vec<Self>, Vec<(u32, Trouble)>> {
-        let (mut stopped, mut known) = (Vec::new(), Vec::new());
+        let (mut stopped, mut known) = (Vec::new(), HashSet::new());
         loop {
             let mut new = alive();
-            new.retain(|thread| !known.contains(thread));
+            new.retain(|thread| known.insert(*thread));
             if new.is_empty() {
                 return Ok(stopped);
             }
             stopped.extend(Self::stop_all(pid, &new, patience)?);
-            known.extend(new);
         }
     }
 
-    /// Whether a word on its stack is such an address, where the handler of a signal may lead it back to.
+    /// Whether a word on its stack is such an address, where the handler of a signal may lead it back to; and on the stacks that handlers have interrupted to run on another one.
     #[must_use]
     pub fn may_return_to(&self, memory: &TraceeMemory, is_it: impl Fn(u64) -> bool) -> bool {
-        let stack = memory.read_up_to(self.stack_pointer() & !7, STACK).unwrap_or_default();
-        stack.as_chunks::<8>().0.iter().any(|word| is_it(u64::from_ne_bytes(*word)))
+        /// Handlers that interrupt one another.
+        const MOST: usize = 4;
+        let mut stacks = vec![self.stack_pointer() & !7];
+        let mut nth = 0;
+        while let Some(&begin) = stacks.get(nth) {
+            nth += 1;
+            let stack = memory.read_up_to(begin, STACK).unwrap_or_default();
+            let words: Vec<u64> =
+                stack.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+            if words.iter().any(|word| is_it(*word)) {
+                return true;
+            }
+            // A frame of the kernel's has the stack pointer before that, and the flags and the segment behind it.
+            let interrupted =
+                words.windows(4).filter(|frame| frame[2] & !FLAGS == 2 && frame[3] & 0xffff == USER);
+            let is_elsewhere = |stack: &u64| !(begin..begin + STACK as u64).contains(stack);
+            let others = interrupted.map(|frame| frame[0] & !7).filter(is_elsewhere);
+            stacks.extend(others.take(MOST.saturating_sub(nth)));
+        }
+        false
     }
 
     /// A thread that is about to stop.
@@ -707,6 +729,11 @@ pub enum Late {
 pub fn release_if_stopped(thread: u32) -> Late {
     let thread = thread.cast_signed();
     match status(thread) {
+        // Another thread of ours may have seen the stop.
+        Ok(None) if registers(thread).is_ok() => {
+            let_go(thread);
+            Late::LetGo
+        }
         Ok(None) => Late::Runs,
         Ok(Some(status)) => {
             match status >> 16 {

@@ -261,7 +261,7 @@ impl Progress {
             match waitid(WaitId::Pid(self.pid), kinds | WaitIdOptions::NOWAIT) {
                 Err(Errno::INTR) => {}
                 Ok(Some(status)) if status.stopped() || status.continued() => self.follow_job_control(),
-                // By us, for a moment: see `Held`.
+                // By us, for a moment: see `Held`, and `Patcher`.
                 Ok(Some(status)) if status.trapped() => std::thread::sleep(MOMENT),
                 Ok(Some(status)) => return self.end(ended(&status)),
                 // It was reaped elsewhere. Not in this program.

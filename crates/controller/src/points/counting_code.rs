@@ -11,12 +11,12 @@ use super::beginning::{self, Beginning, JUMP, Why, is_branch};
 use iced_x86::{Decoder, DecoderOptions};
 use kernel::cpu::threads_alive;
 use kernel::process_memory::TraceeMemory;
-use kernel::tracee::{Tracee, Trouble, release_late};
+use kernel::tracee::{Late, Tracee, Trouble, release_if_stopped};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use symbols::{Image, Svma};
 use wire::{Nanos, SharedMemory};
 
@@ -93,7 +93,7 @@ fn room(image: &Image, start: Svma, beginning: &Beginning) -> Option<Range<u64>>
 pub enum Runs {
     /// It waits for us before its first instruction.
     NotYet,
-    /// Its threads are stopped for each function.
+    /// Its threads are stopped.
     Already,
 }
 
@@ -101,7 +101,11 @@ pub enum Runs {
 #[derive(Debug)]
 pub struct Patcher {
     pid: u32,
+    /// Of the program that it is: not of one that it executes later, nor of another process that gets its number.
+    process: TraceeMemory,
     runs: Runs,
+    /// Threads that were to stop, and have not yet.
+    late: Mutex<Vec<u32>>,
     /// Where the shared memory is in the process.
     shared: u64,
     /// Instructions that are watched otherwise, too, or twice: nothing can be put in the place of these.
@@ -139,8 +143,9 @@ impl Patcher {
                 twice.insert(address);
             }
         }
-        let shared = shared_memory_of(pid)?;
-        Some(Self { pid, runs, shared, watched: once, twice, changed: Mutex::default() })
+        let (process, shared) = (TraceeMemory::open(pid).ok()?, shared_memory_of(pid)?);
+        let (late, changed) = (Mutex::default(), Mutex::default());
+        Some(Self { pid, process, runs, late, shared, watched: once, twice, changed })
     }
 
     /// Whether it is for this process.
@@ -155,18 +160,36 @@ impl Patcher {
         memory: &SharedMemory,
     ) -> Vec<Option<Word>> {
         let taken: Vec<Range<u64>> = wanted.iter().map(|(function, _)| function.taken()).collect();
-        let process = TraceeMemory::open(self.pid).ok();
-        let stopped = process.as_ref().and_then(|process| self.stop_outside(process, &taken));
-        let (Some(process), Some(_stopped)) = (process, stopped) else { return vec![None; wanted.len()] };
-        wanted.iter().map(|(function, word)| self.change(&process, function, word, memory)).collect()
+        let mappings = kernel::maps(self.pid).unwrap_or_default();
+        let is_there =
+            |(function, _): &(&Function, _)| self.is_there(function.start, &function.beginning.code);
+        if !wanted.iter().any(|one| is_there(one) || self.is_changed(one.0)) {
+            return vec![None; wanted.len()];
+        }
+        let Some(_stopped) = self.stop_outside(&taken) else { return vec![None; wanted.len()] };
+        wanted.iter().map(|(function, word)| self.change(function, word, memory, &mappings)).collect()
+    }
+
+    /// Whether these bytes are there.
+    fn is_there(&self, at: u64, bytes: &[u8]) -> bool {
+        let mut now = vec![0; bytes.len()];
+        self.process.read(at, &mut now).is_ok() && now == bytes
+    }
+
+    /// Whether a function begins with our jump.
+    fn is_changed(&self, function: &Function) -> bool {
+        let changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_it =
+            |(other, entry): &(Function, Vec<u8>)| other == function && self.is_there(other.start, entry);
+        changed.functions.iter().any(is_it)
     }
 
     fn change(
         &self,
-        process: &TraceeMemory,
         function: &Function,
         word: &'static AtomicU64,
         memory: &SharedMemory,
+        mappings: &[kernel::Mapping],
     ) -> Option<Word> {
         let within = std::ptr::from_ref(word).addr().checked_sub(std::ptr::from_ref(memory).addr())?;
         let taken = function.taken();
@@ -174,38 +197,41 @@ impl Patcher {
             || (taken.start + 1..taken.end).any(|address| self.watched.contains(&address));
         // Whatever becomes of us, the jump is there as a whole or not at all.
         let is_on_two_pages = taken.start / PAGE != (taken.end - 1) / PAGE;
-        if within >= SharedMemory::SIZE || is_watched || is_on_two_pages || !self.is_one_mapping(function) {
+        if within >= SharedMemory::SIZE
+            || is_watched
+            || is_on_two_pages
+            || !is_one_mapping(function, mappings)
+        {
             return None;
         }
+        let is_changed = self.is_changed(function);
         let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
         let word_there = self.shared + within as u64;
-        if changed.functions.iter().any(|(other, _)| other == function) {
-            return changed.cells.contains_key(&(function.start, word_there)).then_some(Word(word));
+        let known = changed.cells.get(&(function.start, word_there)).copied();
+        if is_changed {
+            return known.map(|_| Word(word));
         }
+        changed.functions.retain(|(other, _)| other != function);
         let overlaps = |other: &Function| other.start < taken.end && taken.start < other.taken().end;
-        let mut code = vec![0; function.beginning.code.len()];
-        process.read(function.start, &mut code).ok()?;
         // A probe or a debugger has changed it, or we have.
-        if code != function.beginning.code || changed.functions.iter().any(|(other, _)| overlaps(other)) {
+        if !self.is_there(function.start, &function.beginning.code)
+            || changed.functions.iter().any(|(other, _)| overlaps(other))
+        {
             return None;
         }
-        let cell = match changed.cells.get(&(function.start, word_there)) {
-            Some(cell) => *cell,
-            None => {
-                let free = *changed.free.entry(function.room.end).or_insert(function.room.start);
-                let counting = counting_code(free, function.first(), function.start, word_there)?;
-                let end = free.checked_add(counting.len() as u64).filter(|end| *end <= function.room.end)?;
-                write(process, &counting, free)?;
-                changed.free.insert(function.room.end, end);
-                changed.cells.insert((function.start, word_there), free);
-                free
-            }
-        };
+        let free = *changed.free.entry(function.room.end).or_insert(function.room.start);
+        let cell = known.unwrap_or(free);
+        let counting = counting_code(cell, function.first(), function.start, word_there)?;
+        let end = cell.checked_add(counting.len() as u64).filter(|end| *end <= function.room.end)?;
+        // Also where it has been before: its library may have been loaded again.
+        write(&self.process, &counting, cell)?;
+        changed.free.insert(function.room.end, free.max(end));
+        changed.cells.insert((function.start, word_there), cell);
         let mut entry = jump(function.start, cell)?;
         entry.resize(taken.end.saturating_sub(taken.start) as usize, NOP);
-        if write(process, &entry, function.start).is_none() {
+        if write(&self.process, &entry, function.start).is_none() {
             // As it was.
-            let _ = process.write(function.start, function.first());
+            let _ = self.process.write(function.start, function.first());
             return None;
         }
         changed.functions.push((function.clone(), entry));
@@ -215,49 +241,61 @@ impl Patcher {
     /// Has functions be what they were: these, or all. What counts stays, for threads that are in it.
     pub fn restore(&self, those: impl Fn(&Function) -> bool) {
         let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted = changed.functions.iter().filter(|(function, _)| those(function));
-        let taken: Vec<Range<u64>> = wanted.map(|(function, _)| function.taken()).collect();
-        let Ok(process) = TraceeMemory::open(self.pid) else { return };
-        if taken.is_empty() {
+        // Not after another program has been executed.
+        changed.functions.retain(|(function, entry)| self.is_there(function.start, entry));
+        if !changed.functions.iter().any(|(function, _)| those(function)) {
             return;
         }
-        // What cannot be changed back goes on counting.
-        let Some(_stopped) = self.stop_outside(&process, &taken) else { return };
-        let is_restored = |function: &Function, entry: &[u8]| {
-            let mut now = vec![0; entry.len()];
-            // Unless another program has been executed, or has the number by now.
-            let is_there = process.read(function.start, &mut now).is_ok() && now == entry;
-            is_there && write(&process, function.first(), function.start).is_some()
-        };
-        changed.functions.retain(|(function, entry)| !those(function) || !is_restored(function, entry));
+        // No thread is within the jump. What cannot be changed back goes on counting.
+        let Some(_stopped) = self.stop_outside(&[]) else { return };
+        let is_restored =
+            |function: &Function| write(&self.process, function.first(), function.start).is_some();
+        changed.functions.retain(|(function, _)| !those(function) || !is_restored(function));
+    }
+
+    /// Lets threads go that were to stop, and have only now; whether none is left.
+    pub fn release_late(&self) -> bool {
+        let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
+        late.retain(|thread| release_if_stopped(*thread) == Late::Runs);
+        late.is_empty()
     }
 
     /// Stops all its threads where none of them is in the midst of what is `taken`, nor returns there: they go on when what this returns is dropped. `None` where that cannot be
     /// had.
-    fn stop_outside(&self, process: &TraceeMemory, taken: &[Range<u64>]) -> Option<Vec<Tracee>> {
-        const ATTEMPTS: u32 = 50;
+    fn stop_outside(&self, taken: &[Range<u64>]) -> Option<Vec<Tracee>> {
+        const LONGEST: Duration = Duration::from_millis(500);
         const PATIENCE: Duration = Duration::from_millis(200);
         const PAUSE: Duration = Duration::from_millis(1);
-        let alive = || threads_alive(self.pid).into_iter().map(|(thread, _)| thread).collect::<Vec<_>>();
+        let alive = || threads_alive(self.pid);
+        let numbers = || alive().into_iter().map(|(thread, _)| thread).collect::<Vec<_>>();
         if self.runs == Runs::NotYet {
             return (alive().len() == 1).then(Vec::new);
         }
         let is_midst = |address: u64| taken.iter().any(|taken| taken.start < address && address < taken.end);
-        for _ in 0..ATTEMPTS {
-            match Tracee::stop_process(self.pid, alive, PATIENCE) {
+        let begin = Instant::now();
+        while begin.elapsed() < LONGEST {
+            // One that waits for a device, or for a child that has its memory, would let the others wait.
+            let is_ready = |(_, state): &(u32, char)| matches!(state, 'R' | 'S' | 'I');
+            if !self.release_late() || !alive().iter().all(is_ready) {
+                std::thread::sleep(PAUSE);
+                continue;
+            }
+            match Tracee::stop_process(self.pid, numbers, PATIENCE) {
                 Ok(stopped) if stopped.is_empty() => return None,
                 Ok(stopped) => {
                     let is_in_midst = |tracee: &Tracee| {
-                        is_midst(tracee.instruction_pointer()) || tracee.may_return_to(process, is_midst)
+                        is_midst(tracee.instruction_pointer())
+                            || tracee.may_return_to(&self.process, is_midst)
                     };
                     if !stopped.iter().any(is_in_midst) {
                         return Some(stopped);
                     }
                 }
                 Err(troubles) => {
-                    // One that has just begun or is about to end may be refused.
                     let is_stuck = |(_, trouble): &&(u32, Trouble)| matches!(trouble, Trouble::Stuck);
-                    troubles.iter().filter(is_stuck).for_each(|(thread, _)| release_late(*thread));
+                    let stuck = troubles.iter().filter(is_stuck).map(|(thread, _)| *thread);
+                    self.late.lock().unwrap_or_else(PoisonError::into_inner).extend(stuck);
+                    // A thread that has just begun or is about to end may be refused.
                     if troubles.iter().any(|(thread, _)| *thread == self.pid) {
                         return None;
                     }
@@ -273,14 +311,27 @@ impl Patcher {
         let changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
         changed.functions.iter().map(|(function, _)| function.taken()).collect()
     }
+}
 
-    /// Whether the function and the room are mapped together, as code, and nothing else is.
-    fn is_one_mapping(&self, function: &Function) -> bool {
-        let holds = |mapping: &kernel::Mapping| {
-            mapping.executable && mapping.start.0 <= function.start && function.room.end <= mapping.end.0
-        };
-        kernel::maps(self.pid).is_ok_and(|mappings| mappings.iter().any(holds))
+impl Drop for Patcher {
+    /// A program that runs is what it was, and none of its threads waits for us. By the thread of ours that has stopped them.
+    fn drop(&mut self) {
+        const PAUSE: Duration = Duration::from_millis(5);
+        if self.runs == Runs::NotYet {
+            return;
+        }
+        self.restore(|_| true);
+        while !self.release_late() {
+            std::thread::sleep(PAUSE);
+        }
     }
+}
+
+/// Whether the function and the room are mapped together, as code, and nothing else is.
+fn is_one_mapping(function: &Function, mappings: &[kernel::Mapping]) -> bool {
+    mappings.iter().any(|mapping| {
+        mapping.executable && mapping.start.0 <= function.start && function.room.end <= mapping.end.0
+    })
 }
 
 /// Writes it, and sees that it is there.

@@ -366,13 +366,17 @@ impl Points {
             (true, None) => Err(anyhow!("the program cannot be changed while it runs")),
             _ => self.find(&placed, &spec, images, scope, patcher),
         };
+        self.find_in_executed((&placed, &spec), images, scope);
+        let is_enough = found.is_ok() && (!by_itself || placed.is_counted_by_itself());
+        if let Some(patcher) = patcher.filter(|_| !is_enough) {
+            patcher.restore(|_| true);
+        }
         images.note_changed(patcher.map(Patcher::changed).unwrap_or_default());
         found?;
-        self.find_in_executed((&placed, &spec), images, scope);
         if !placed.is_somewhere() {
             bail!(spec.missing(None));
         }
-        ensure!(!by_itself || placed.is_counted_by_itself(), "not all visits to it can be counted like that");
+        ensure!(is_enough, "not all visits to it can be counted like that");
         let _ = self.chosen.set((spec, placed));
         // What is executed from now on waits for it.
         self.memory.header.placing.store(1, Ordering::Relaxed);
@@ -393,19 +397,28 @@ impl Points {
         let word = |function: &&Function| self.word(function.start());
         let Some(words) = functions.iter().map(word).collect::<Option<Vec<_>>>() else { return none() };
         let wanted: Vec<_> = functions.iter().copied().zip(words).collect();
+        let counters = self.all().flat_map(|placed| placed.counters().clone());
+        let watched: Vec<u64> = counters.filter_map(|watch| Some(watch.address?.0)).collect();
+        let is_watched =
+            |function: &Function| watched.iter().any(|address| function.taken().contains(address));
+        if functions.iter().any(|function| is_watched(function)) {
+            return none();
+        }
         patcher.count(&wanted, self.memory)
     }
 
     /// Has it count them no longer.
     fn counts_no_longer(&self, functions: &[&Function]) {
-        let patcher = self.patcher_of_running();
-        patcher.iter().for_each(|patcher| patcher.restore(|function| functions.contains(&function)));
+        // Also if it is several processes by now.
+        if let Some(Some(patcher)) = self.patcher.get() {
+            patcher.restore(|function| functions.contains(&function));
+        }
     }
 
-    /// Has the program be what it was, as far as it was changed while it ran.
-    pub fn put_back(&self) {
+    /// Lets threads go that were to stop, and have only now.
+    pub fn release_late(&self) {
         if let Some(Some(patcher)) = self.patcher.get() {
-            patcher.restore(|_| true);
+            patcher.release_late();
         }
     }
 
@@ -427,7 +440,7 @@ impl Points {
         self.all().any(is_there) || self.registered().next().is_some()
     }
 
-    /// Watches the instructions of a place where they are now. `patcher`: of a program that waits for us.
+    /// Watches the instructions of a place where they are now. `patcher`: of a program that waits for us, or may be changed while it runs.
     fn find(
         &self,
         placed: &Placed,

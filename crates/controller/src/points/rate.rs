@@ -30,6 +30,8 @@ pub struct CallRate {
     pub error: f64,
     /// What counting every visit by breakpoints costs, as a share of a CPU; NaN if that is not known.
     pub cost: f64,
+    /// Whether the program has counted them itself, so that it was not slowed down.
+    pub is_exact: bool,
 }
 
 impl CallRate {
@@ -193,6 +195,9 @@ impl Meter<'_> {
         rates: &mut [Option<CallRate>],
         wait: &mut impl FnMut(Nanos) -> bool,
     ) -> Option<()> {
+        if counted.is_empty() {
+            return Some(());
+        }
         counted.iter_mut().for_each(|place| place.last = place.count());
         let mut last = kernel::clock::monotonic();
         // What is visited very often is found out at once, and not counted for longer: it would slow the program down.
@@ -208,7 +213,7 @@ impl Meter<'_> {
                 let visits = place.step();
                 let hot = !place.is_by_itself() && self.cost(visits / seconds) > TOO_HOT;
                 if hot {
-                    rates[place.nth] = Some(self.rate(visits / seconds, &[visits]));
+                    rates[place.nth] = Some(self.rate(visits / seconds, &[visits], false));
                 } else if step == STEP {
                     place.steps.push(visits);
                 }
@@ -218,14 +223,14 @@ impl Meter<'_> {
         }
         for place in counted {
             let rate = place.steps.iter().sum::<f64>() / passed.max(1e-9);
-            rates[place.nth] = Some(self.rate(rate, &place.steps));
+            rates[place.nth] = Some(self.rate(rate, &place.steps, place.is_by_itself()));
         }
         Some(())
     }
 
-    fn rate(&self, per_second: f64, steps: &[f64]) -> CallRate {
+    fn rate(&self, per_second: f64, steps: &[f64], is_exact: bool) -> CallRate {
         let (variation, error) = (variation(steps), error(steps));
-        CallRate { per_second, variation, error, cost: self.cost(per_second) }
+        CallRate { per_second, variation, error, cost: self.cost(per_second), is_exact }
     }
 
     /// What counting so many visits a second costs, as a share of a CPU.

@@ -347,8 +347,9 @@ impl<'a> Series<'a> {
         }
     }
 
-    /// Writes the samples so far, once a second, and gives back what dead processes have left.
+    /// Writes the samples so far, once a second, and gives back what dead processes have left. Lets threads go that were late.
     fn save(&mut self, delayed: Nanos) -> Result<()> {
+        self.points.release_late();
         if self.saved.elapsed() < SAVE {
             return Ok(());
         }

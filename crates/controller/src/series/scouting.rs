@@ -25,7 +25,8 @@ const LOOK: Nanos = Nanos::from_millis(10);
 const ENOUGH: u64 = 100;
 /// From the second attempt on any place will do whose visits can be counted.
 const CHOOSY: u32 = 1;
-/// When the user is told that there is none, and the program is asked to end. If it is to go on, so does the search, ever less often: the load may come later.
+/// So long after the first attempt the user is told that there is none, and the program is asked to end if it has a time. Otherwise the search goes on, ever less often: the load may
+/// come later.
 const LAST: Nanos = Nanos::from_millis(3000);
 /// The time between the first two attempts.
 const PAUSE: Nanos = Nanos::from_millis(500);
@@ -43,6 +44,8 @@ struct Scout {
     is_told_idle: bool,
     has_given_up: bool,
     tries: u32,
+    /// When they were counted first.
+    first: Option<Nanos>,
     /// When places are counted next.
     next: Nanos,
     /// Samples before those that count.
@@ -110,12 +113,14 @@ impl Series<'_> {
             }
             scout.tries += 1;
             scout.next = passed + Nanos::new(PAUSE.get() << (scout.tries - 1).min(MOST_DOUBLINGS));
-            let mut found = Vec::new();
+            // Those that are left to be chosen, and all, as they could be counted from the program's beginning.
+            let (mut found, mut all) = (Vec::new(), Vec::new());
             for kind in candidates::ALL_KINDS {
                 let more = candidates::find(&[kind], self.options, self.points, self.observer, |time| {
                     conductor.wait(time)
                 })?;
                 let Some(more) = more else { return Ok(false) };
+                all.extend_from_slice(&more);
                 found.extend(more);
                 candidates::sort(&mut found);
                 if self.choose_from(&mut found, Found::is_good)? {
@@ -129,13 +134,15 @@ impl Series<'_> {
             if scout.tries > CHOOSY && self.choose_from(&mut found, Found::is_affordable)? {
                 return Ok(true);
             }
-            if monotonic().saturating_sub(begin) < LAST {
+            let first = *scout.first.get_or_insert(passed);
+            if scout.tries <= CHOOSY || passed.saturating_sub(first) < LAST {
                 continue;
             }
             if !std::mem::replace(&mut scout.has_given_up, true) {
-                self.give_up(&found, &scout);
+                candidates::sort(&mut all);
+                self.give_up(&all, &scout);
             }
-            if self.options.then == Then::Terminate {
+            if self.options.duration.is_some() && self.options.then == Then::Terminate {
                 return Ok(false);
             }
         }
