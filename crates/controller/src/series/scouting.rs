@@ -15,7 +15,7 @@ use crate::window::Conductor;
 use anyhow::Result;
 use profile::{Nanos, printable};
 
-/// How long a program with marks has to register its first point, before the user is told that there is none.
+/// How long a program with marks has to register its first point, before whatif reports that there is none.
 const PATIENCE: Nanos = Nanos::from_millis(1500);
 /// The same for one without.
 const WITHOUT_MARKS: Nanos = Nanos::from_millis(200);
@@ -25,14 +25,14 @@ const LOOK: Nanos = Nanos::from_millis(10);
 const ENOUGH: u64 = 100;
 /// From the second attempt on any place will do whose visits can be counted.
 const CHOOSY: u32 = 1;
-/// So long after the first attempt the user is told that there is none, and the program is asked to end if it has a time. Otherwise the search goes on, ever less often: the load may
+/// So long after the first attempt whatif reports that there is none, and the program is asked to end if it has a time. Otherwise the search goes on, ever less often: the load may
 /// come later.
 const LAST: Nanos = Nanos::from_millis(3000);
 /// The time between the first two attempts.
 const PAUSE: Nanos = Nanos::from_millis(500);
 /// It is doubled so often at most.
 const MOST_DOUBLINGS: u32 = 5;
-/// How long a program may wait, before the user is told that it does.
+/// How long a program may be idle, before whatif reports that it is.
 const IDLE: Nanos = Nanos::from_millis(3000);
 /// Other places that are named beside the one that is chosen.
 const OTHERS: usize = 3;
