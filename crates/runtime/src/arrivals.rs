@@ -12,7 +12,7 @@
 
 use crate::channel::{self, Ends, What};
 use crate::memory::shared;
-use crate::socket;
+use crate::socket::{self, Name};
 use crate::{account, delay, random, sys, tls};
 use core::cell::Cell;
 use core::ffi::c_int;
@@ -55,6 +55,8 @@ struct Peer {
     epoch: AtomicU32,
     /// When it was looked at.
     since: AtomicU64,
+    /// Of a connection that was accepted, as long as it is not known to be the program's own: its name, zero if it has none.
+    name: AtomicU64,
     /// The delay of the thread that last sent something there.
     sent: LocalAccount,
     /// When something was last sent there.
@@ -109,7 +111,9 @@ pub fn forget(fd: c_int) {
         && peer.what.load(Relaxed) != UNKNOWN
         && sys::is_own()
     {
-        for number in [&peer.arrived, &peer.handled, &peer.held, &peer.next, &peer.count, &peer.time] {
+        for number in
+            [&peer.arrived, &peer.handled, &peer.held, &peer.next, &peer.count, &peer.time, &peer.name]
+        {
             number.store(0, Relaxed);
         }
         for number in
@@ -124,14 +128,19 @@ pub fn forget(fd: c_int) {
     }
 }
 
-/// The calling thread has just connected `fd`, or asked for it.
-pub fn connected(slot: &Slot, fd: c_int, port: u16) {
+/// The calling thread has connected `fd` to this address since `began`, or asked for it.
+pub fn connected(slot: &Slot, fd: c_int, (to, began): (Option<Name>, Nanos)) {
     forget(fd);
     if let Some(peer) = entry(fd)
-        && let Some((Kind::Accepted, _)) = socket::kind(fd)
+        && let Some((Kind::Accepted, here)) = socket::kind(fd)
     {
-        let place = shared().arrivals.place(Kind::Connected, port);
-        peer.since.store(sys::now().0, Relaxed);
+        let memory = shared();
+        if let Some(name) = socket::connection_of(fd, here, to) {
+            memory.channels.connect(name);
+        }
+        let place = memory.arrivals.place(Kind::Connected, to.map_or(0, Name::port));
+        // Who accepts it may have sent something already.
+        peer.since.store(began.0, Relaxed);
         peer.what.store((Kind::Connected as u32 + KIND) | (place << 8), Relaxed);
         peer.sent.inherit(slot.local.load());
         peer.is_answered.store(0, Relaxed);
@@ -174,24 +183,46 @@ fn of(fd: c_int) -> Option<(&'static Peer, &'static Source, Kind)> {
 #[cold]
 fn look(fd: c_int, peer: &Peer) -> u32 {
     let known = match channel::what(fd) {
-        What::Pipe => Some((Kind::Pipe, 0)),
+        What::Pipe => Some((Kind::Pipe, None)),
         What::Socket => socket::kind(fd),
         What::Other => None,
     };
-    let what =
-        known.map_or(NONE, |(kind, port)| (kind as u32 + KIND) | shared().arrivals.place(kind, port) << 8);
+    let place = |(kind, name): (Kind, Option<Name>)| {
+        (kind as u32 + KIND) | shared().arrivals.place(kind, name.map_or(0, Name::port)) << 8
+    };
+    let is_own = matches!(known, Some((Kind::Accepted, Some(Name::Unix(_))))) && is_connected_by_own(fd);
+    let what = known.filter(|_| !is_own).map_or(NONE, place);
     // A socket that is not connected yet may become anything.
-    if what != NONE || socket::look(fd) != socket::Socket::Unconnected {
+    if what != NONE || is_own || socket::look(fd) != socket::Socket::Unconnected {
+        let name = match known {
+            Some((Kind::Accepted, here)) => socket::connection_of(fd, here, None),
+            _ => None,
+        };
+        peer.name.store(name.unwrap_or(0), Relaxed);
         peer.since.store(sys::now().0, Relaxed);
         peer.what.store(what, Relaxed);
     }
     what
 }
 
-/// Whether a thread of the program has sent something from the other end. (The program's own copy of that end, which it closes when another program
-/// has it, does not count.)
+/// Whether a process of the program has connected to the unix socket that `fd` was accepted from.
+fn is_connected_by_own(fd: c_int) -> bool {
+    socket::connected_by(fd).is_some_and(|process| shared().slots.has_process(process))
+}
+
+/// Whether a thread of the program has sent something from the other end, or has made the connection. (The program's own copy of that end, which it closes when another program
+/// has it, does not count.) What can be read from a connection was sent after that was made: so who asks when something has come is told.
 fn is_inside(peer: &Peer, ends: Ends) -> bool {
-    ends.input.is_some_and(|key| channel::used(key.data()).0 > peer.since.load(Relaxed))
+    let is_sent = || ends.input.is_some_and(|key| channel::used(key.data()).0 > peer.since.load(Relaxed));
+    if is_sent() {
+        return true;
+    }
+    let name = peer.name.load(Relaxed);
+    let is_own = name != 0 && shared().channels.take_connected(name);
+    if is_own {
+        peer.what.store(NONE, Relaxed);
+    }
+    is_own
 }
 
 /// A call that has taken something from outside.
@@ -217,15 +248,18 @@ pub fn taking<T>(
     call: impl FnOnce() -> T,
     took: impl FnOnce(&T) -> usize,
 ) -> T {
-    let is_outside = matter(slot) && of(fd).is_some_and(|(peer, ..)| !is_inside(peer, channel::of(fd)));
+    let is_outside = || of(fd).is_some_and(|(peer, ..)| !is_inside(peer, channel::of(fd)));
     // A thread that lost its CPU in the call has not waited for what it took.
-    let before = is_outside.then(|| (socket::is_ready(fd), sys::now()));
+    let before = (matter(slot) && is_outside()).then(|| (socket::is_ready(fd), sys::now()));
     let result = call();
     let bytes = took(&result);
     if bytes > 0 {
         // Also where an experiment has begun since the call did.
         found(fd);
-        if let Some((was_ready, began)) = before {
+        // A thread of the program may have sent it meanwhile, for the first time.
+        if let Some((was_ready, began)) = before
+            && is_outside()
+        {
             let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
             taking.set(Some(Took { began, ended: sys::now(), waited: !was_ready, bytes }));
         }

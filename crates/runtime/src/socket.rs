@@ -37,18 +37,38 @@ const SOCK_STREAM: i32 = 1;
 const SOCK_DGRAM: i32 = 2;
 const SOCK_SEQPACKET: i32 = 5;
 
-/// What arrivals at a socket come by, and its own port (zero where there are none). A few system calls. Whether the program has made a connection itself is
+/// What arrivals at a socket come by, and its own address. A few system calls. Whether the program has made a connection itself is
 /// not to be seen.
-pub fn kind(fd: c_int) -> Option<(Kind, u16)> {
-    let (name, length) = sys::socket_name(fd, false)?;
-    let port = Name::new(&name[..length]).map_or(0, Name::port);
+pub fn kind(fd: c_int) -> Option<(Kind, Option<Name>)> {
+    let name = name(fd, false)?;
     let kind = match sys::socket_option(fd, SO_TYPE)? {
         SOCK_DGRAM => Kind::Datagrams,
         SOCK_STREAM | SOCK_SEQPACKET if sys::socket_option(fd, SO_ACCEPTCONN) == Some(1) => Kind::Listener,
         SOCK_STREAM | SOCK_SEQPACKET => Kind::Accepted,
         _ => return None,
     };
-    Some((kind, port))
+    Some((kind, name))
+}
+
+/// The address of a socket, or of the other end (`peer`); `None` if there is no such address, and inside if it is not of a known family.
+fn name(fd: c_int, peer: bool) -> Option<Option<Name>> {
+    sys::socket_name(fd, peer).map(|(name, length)| Name::new(&name[..length]))
+}
+
+/// What tells a TCP connection within this machine apart from all others, the same at both ends. `here`: the address of `fd`; `asked_for`: that of the other end, while the connection
+/// is still being made.
+pub fn connection_of(fd: c_int, here: Option<Name>, asked_for: Option<Name>) -> Option<u64> {
+    let there = name(fd, true).unwrap_or(asked_for);
+    let is_tcp = |name| matches!(name, Some(Name::Inet { .. }));
+    let directions = directions(here, there).filter(|_| is_tcp(here) && is_tcp(there))?;
+    Some(directions.map(Key::mixed).into_iter().fold(0, |name, direction| name ^ direction))
+}
+
+/// The process that has connected to a unix socket from which `fd` was accepted.
+pub fn connected_by(fd: c_int) -> Option<u32> {
+    /// Its result is a `struct ucred`, which begins with the process.
+    const SO_PEERCRED: i64 = 17;
+    sys::socket_option(fd, SO_PEERCRED).and_then(|process| u32::try_from(process).ok())
 }
 
 /// How long ago data last came to a TCP socket, as exactly as the kernel's tick.
@@ -166,8 +186,13 @@ impl Name {
 /// `::ffff:0.0.0.0`: addresses of IPv4 in the form of IPv6.
 const MAPPED: u128 = 0xffff << 32;
 
-/// The input and the output of a connection, if its other end is in this machine and has a name or meets one.
+/// The channels of a connection: its input and its output.
 fn connection(here: Option<Name>, there: Option<Name>) -> Option<[Key; 2]> {
+    directions(here, there).map(|directions| directions.map(Key::hashed))
+}
+
+/// What the input and the output of a connection are told apart by, if its other end is in this machine and has a name or meets one.
+fn directions(here: Option<Name>, there: Option<Name>) -> Option<[[u64; 2]; 2]> {
     let (here, there) = (here?, there?);
     let is_local = match (here, there) {
         (Name::Inet { address: a, .. }, Name::Inet { address: b, .. }) => {
@@ -177,13 +202,16 @@ fn connection(here: Option<Name>, there: Option<Name>) -> Option<[Key; 2]> {
         (Name::Unnamed, Name::Unnamed) => false,
         _ => true,
     };
-    let channel = |from: Name, to: Name| Key::hashed([from.hash(true), to.hash(true)]);
-    is_local.then(|| [channel(there, here), channel(here, there)])
+    let [here, there] = [here, there].map(|end| end.hash(true));
+    is_local.then_some([[there, here], [here, there]])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsRawFd as _;
+    use std::os::unix::net::UnixStream;
 
     fn inet(address: [u8; 4], port: u16) -> Option<Name> {
         let mut bytes = [0; 16];
@@ -226,6 +254,31 @@ mod tests {
             assert_eq!((a_in, a_out), (b_out, b_in), "{a:?} {b:?}");
             assert_ne!(a_in, a_out, "{a:?} {b:?}");
         }
+    }
+
+    #[test]
+    fn both_ends_of_a_connection_have_one_name_from_its_beginning_on() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let to = listener.local_addr().unwrap();
+        let name =
+            |end: &TcpStream| connection_of(end.as_raw_fd(), name(end.as_raw_fd(), false).unwrap(), None);
+        let ends = || {
+            let client = TcpStream::connect(to).unwrap();
+            let server = listener.accept().unwrap().0;
+            [client, server]
+        };
+        let [first, second] = [ends(), ends()];
+        let [[a, b], [c, d]] = [&first, &second].map(|ends| ends.each_ref().map(name));
+        assert!(a.is_some() && a == b && c.is_some() && c == d && a != c, "{a:?} {b:?} {c:?} {d:?}");
+        let own = inet(LOCALHOST, first[0].local_addr().unwrap().port());
+        assert_eq!(a, connection_of(listener.as_raw_fd(), own, inet(LOCALHOST, to.port())), "not made yet");
+    }
+
+    #[test]
+    fn a_unix_socket_tells_who_has_connected_to_it() {
+        let (one, _other) = UnixStream::pair().unwrap();
+        assert_eq!(connected_by(one.as_raw_fd()), Some(std::process::id()));
+        assert_eq!(connection_of(one.as_raw_fd(), Some(Name::Unnamed), None), None);
     }
 
     #[test]

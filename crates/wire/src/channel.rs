@@ -35,7 +35,7 @@ impl Key {
     /// The key of anything that is told apart by these numbers.
     #[must_use]
     pub const fn hashed(words: [u64; 2]) -> Self {
-        Self::of_no_listener(Self::hash(words))
+        Self::of_no_listener(Self::mixed(words))
     }
 
     const fn of_no_listener(number: u64) -> Self {
@@ -45,10 +45,12 @@ impl Key {
     /// The same for a listener.
     #[must_use]
     pub const fn of_listener(words: [u64; 2]) -> Self {
-        Self(1 + (Self::hash(words) % LISTENERS) as u16)
+        Self(1 + (Self::mixed(words) % LISTENERS) as u16)
     }
 
-    const fn hash(words: [u64; 2]) -> u64 {
+    /// A hash of two numbers.
+    #[must_use]
+    pub const fn mixed(words: [u64; 2]) -> u64 {
         let mut hash = words[0].wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ words[1].rotate_left(32);
         hash = (hash ^ (hash >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         hash ^ (hash >> 32)
@@ -95,6 +97,9 @@ pub struct Event {
 /// Pairs of sockets that are remembered at a time.
 const PAIRS: usize = 1 << 12;
 
+/// Connections of the program's own that are remembered until they are accepted.
+const OWN: usize = 1 << 12;
+
 /// One end of a pair of sockets.
 #[derive(Debug)]
 #[repr(C)]
@@ -119,6 +124,8 @@ pub struct Channels {
     pausing: [AtomicU32; CHANNELS],
     /// Pairs of sockets, by a hash of the inode.
     pairs: [Pair; PAIRS],
+    /// Names of connections that threads of the program have made, and that none has been seen to accept yet.
+    own: [AtomicU64; OWN],
 }
 
 /// A call that fills or empties the channel goes on: a long one wakes others again and again.
@@ -155,6 +162,19 @@ impl Channels {
 
     fn pair_of(&self, inode: u64) -> &Pair {
         &self.pairs[Key::hashed([inode, 0]).0 as usize % PAIRS]
+    }
+
+    /// A thread of the program has made this connection, which has this name at both ends.
+    pub fn connect(&self, connection: u64) {
+        self.own[connection as usize % OWN].store(connection, SeqCst);
+    }
+
+    /// Whether the connection with this name, which was accepted, was made by a thread of the program. It is said once: another connection may have its name later.
+    pub fn take_connected(&self, connection: u64) -> bool {
+        let own = &self.own[connection as usize % OWN];
+        connection != 0
+            && own.load(SeqCst) == connection
+            && own.compare_exchange(connection, 0, SeqCst, Relaxed).is_ok()
     }
 
     fn touched(&self, event: Event) -> &AtomicU64 {
@@ -262,6 +282,16 @@ mod tests {
             (0..40_000).all(|nth| Key::hashed([nth, 3]).number() > most && channels.fresh().number() > most)
         );
         assert!(listeners().all(|key| Key::from_number(key.number()) == Some(key)));
+    }
+
+    #[test]
+    fn a_connection_that_the_program_has_made_is_accepted_once() {
+        let channels = channels();
+        let [own, other] = [1, 2].map(|port| Key::mixed([port, 80]) ^ Key::mixed([80, port]));
+        channels.connect(own);
+        assert!(!channels.take_connected(other) && channels.take_connected(own));
+        assert!(!channels.take_connected(own), "a client outside may be given the same port");
+        assert!(!channels.take_connected(0));
     }
 
     #[test]

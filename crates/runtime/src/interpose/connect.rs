@@ -48,9 +48,9 @@ fn name_at(address: Ptr, length: c_uint) -> Option<Name> {
 
 // Whatever became of it, the socket is looked at again when it is used next.
 interpose!(@define connect(fd: c_int, address: Ptr, length: c_uint) -> c_int, slot, original => {
-    let (name, call) = (name_at(address, length), || original(fd, address, length));
+    let (name, began, call) = (name_at(address, length), sys::now(), || original(fd, address, length));
     let result = super::on_channel(slot, name.map(Name::listener), Key::room, Key::data, call);
     remember(fd, None);
-    arrivals::connected(slot, fd, name.map_or(0, Name::port));
+    arrivals::connected(slot, fd, (name, began));
     result
 });
