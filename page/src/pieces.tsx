@@ -249,9 +249,9 @@ function isProbable({ verdict, verdict_words, curve }: Piece): boolean {
 function State({ piece }: { piece: Piece }) {
   const { state, verdict, verdict_words, tried } = piece;
   if (isProbable(piece)) {
-    const words = verdict === "helps" ? "probably helps" : "probably hurts";
+    const words = verdict_words ?? (verdict === "helps" ? "probably helps" : "probably hurts");
     return (
-      <div class="verdict not-enough-data" title="Certain for all speedups together, but not for this one">
+      <div class="verdict not-enough-data" title="It may be chance, or is not certain at this speedup">
         ? {words}
       </div>
     );
@@ -364,7 +364,7 @@ function Legend({ report: { production }, pieces, axis }: { report: Report; piec
           <span class="key bar" /> right of zero: it helps; left: it hurts; <span class="key open" /> not certain;{" "}
           {isProbably && (
             <>
-              <span class="key probably" /> probably: clear over all speedups, not yet at 20&nbsp;%;{" "}
+              <span class="key probably" /> probably: it may be chance, or is not clear at 20&nbsp;%;{" "}
             </>
           )}
           ├─┤ the 95&nbsp;% interval.{" "}

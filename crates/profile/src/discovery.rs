@@ -7,6 +7,9 @@
 //! most one wrong call in twenty recordings, whether 1 region was tried or 200. The points of one region go
 //! up and down together; the procedure allows that (Benjamini and Yekutieli, *Ann. Statist.* 29, 2001).
 //!
+//! What is no call by that may still be *probable*: by the same procedure, with [`PROBABLY_FALSE`] instead. Half of such chances are on the side that nobody asks about, so that of
+//! what is said to help probably at most one in ten should not.
+//!
 //! Intervals are not widened: each is honest about its own number, and only the calls are about many.
 
 use crate::estimate::{ENOUGH_BLOCKS, PointEstimate, Verdict};
@@ -15,20 +18,26 @@ use crate::ranking::RegionEstimate;
 /// The share of calls that may be wrong.
 const FALSE_SHARE: f64 = 0.05;
 
-/// Takes back the calls in `regions` that could well be chance, given how many were looked at.
+/// The same of calls and what is probable together.
+const PROBABLY_FALSE: f64 = 0.20;
+
+/// Takes back the calls in `regions` that could well be chance, given how many were looked at, and marks what is probable all the same.
 pub(crate) fn check(regions: &mut [RegionEstimate]) {
     let estimates = || regions.iter().flat_map(|region| &region.points);
     let mut chances: Vec<f64> = estimates().filter_map(counted).collect();
     chances.sort_unstable_by(f64::total_cmp);
     let called = called(&chances);
+    let probable = highest(&chances, within(&chances, PROBABLY_FALSE));
     // What a chance has to be below to be called: that of the next one.
     let bar = FALSE_SHARE * (called + 1) as f64 / chances.len() as f64;
-    let last = called.checked_sub(1).map_or(0.0, |last| chances[last]);
+    let last = highest(&chances, called);
     for estimate in regions.iter_mut().flat_map(|region| &mut region.points) {
         let is_call = matches!(estimate.verdict, Verdict::Helps | Verdict::Hurts);
-        if is_call && (called == 0 || counted(estimate).is_none_or(|chance| chance > last)) {
+        if is_call && counted(estimate).is_none_or(|chance| last.is_none_or(|last| chance > last)) {
             estimate.doubt(bar);
         }
+        let is_within = counted(estimate).zip(probable).is_some_and(|(chance, probable)| chance <= probable);
+        estimate.is_probable = is_within && estimate.verdict == Verdict::NotEnoughData;
     }
 }
 
@@ -37,9 +46,19 @@ fn counted(estimate: &PointEstimate) -> Option<f64> {
     estimate.chance.filter(|_| estimate.blocks >= ENOUGH_BLOCKS)
 }
 
+/// The highest of the first `count` chances.
+fn highest(chances: &[f64], count: usize) -> Option<f64> {
+    count.checked_sub(1).map(|last| chances[last])
+}
+
 /// How many of the `chances`, ascending, are discoveries.
 pub(crate) fn called(chances: &[f64]) -> usize {
-    let share = FALSE_SHARE / chances.len() as f64;
+    within(chances, FALSE_SHARE)
+}
+
+/// The same if this share of them may be false.
+fn within(chances: &[f64], false_share: f64) -> usize {
+    let share = false_share / chances.len() as f64;
     let within = |(nth, chance): (usize, &f64)| *chance <= share * (nth + 1) as f64;
     chances.iter().enumerate().rposition(within).map_or(0, |last| last + 1)
 }

@@ -56,8 +56,8 @@ mod turns;
 mod units;
 
 pub use answer::{
-    Answer, Badge, Needed, Next, Piece, PointAnswer, Quality, State, Step, factor, gain_at, lessened,
-    percent, percent_range, rate, verdict_words,
+    Answer, Badge, Decision, Needed, Next, Piece, PointAnswer, Quality, State, Step, factor, gain_at,
+    lessened, percent, percent_range, rate, verdict_words,
 };
 pub use audit::{Audited, Doubt, Withheld};
 pub use builds::{Builds, OtherBuild};

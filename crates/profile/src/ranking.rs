@@ -315,7 +315,9 @@ impl RegionEstimate {
     fn distrust(&mut self, is_changed: bool) {
         if is_changed || self.audit.as_ref().is_some_and(|audit| !audit.is_trusted()) {
             let judged = self.points.iter_mut().filter(|point| point.verdict != Verdict::Idle);
-            judged.for_each(|point| (point.verdict, point.more_blocks) = (Verdict::NotTrusted, None));
+            judged.for_each(|point| {
+                (point.verdict, point.more_blocks, point.is_probable) = (Verdict::NotTrusted, None, false);
+            });
         }
     }
 

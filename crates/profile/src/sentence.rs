@@ -193,6 +193,9 @@ impl Profile {
         let Some((region, best)) = ranked.iter().find(|(_, e)| e.verdict == Verdict::NotEnoughData) else {
             return self.nothing();
         };
+        if let Some(decided) = self.decided(point) {
+            return decided;
+        }
         let longer = self.advice_on(best).unwrap_or_else(|| "let the program run longer".into());
         let known = match best.effect {
             Some(effect) if says_something(&effect) => {

@@ -68,3 +68,93 @@ fn what_is_taken_back_needs_more_blocks() {
     assert_eq!(lucky.verdict, Verdict::NotEnoughData);
     assert!(lucky.more_blocks.is_some_and(|more| more > 1), "{lucky:?}");
 }
+
+/// How many recordings there were with each decision, and in how many of them it was right.
+#[derive(Default)]
+struct Decided {
+    right: [usize; 4],
+    all: [usize; 4],
+    recordings: usize,
+}
+
+impl Decided {
+    fn add(&mut self, seed: u64, truths: &[Truth]) {
+        let options = EstimateOptions { seed, resamples: 200, ..EstimateOptions::default() };
+        let profile = Profile::new(rows_of(seed, truths), &options);
+        let answer = profile.answer();
+        let point = &answer.points[0];
+        let gain = |piece: &Piece| truths[piece.region.get() as usize - 1].slope * REFERENCE.fraction();
+        let others = |places: &[usize]| {
+            let others = point.pieces.iter().enumerate().filter(|(nth, _)| !places.contains(nth));
+            others.map(|(_, piece)| gain(piece)).fold(0.0, f64::max)
+        };
+        let (nth, is_right) = match &point.decision {
+            Decision::Sure => (0, gain(&point.pieces[0]) > 0.0),
+            Decision::Probably(places) => (1, gain(&point.pieces[places[0]]) > 0.0),
+            Decision::OneOf(places) => (2, others(places) <= 0.03),
+            Decision::NothingAbove(most) => (3, others(&[]) <= *most),
+            Decision::Open => return self.recordings += 1,
+        };
+        self.recordings += 1;
+        self.all[nth] += 1;
+        self.right[nth] += usize::from(is_right);
+    }
+
+    fn share(&self, nth: usize) -> f64 {
+        self.right[nth] as f64 / self.all[nth].max(1) as f64
+    }
+
+    fn show(&self, what: &str) {
+        let of = |nth: usize| format!("{:3} ({:5.1} % right)", self.all[nth], 100.0 * self.share(nth));
+        println!(
+            "{what:28} {} recordings: sure {}, probably {}, one of few {}, nothing above {}",
+            self.recordings,
+            of(0),
+            of(1),
+            of(2),
+            of(3)
+        );
+    }
+}
+
+/// 300 recordings of five to thirty experiments on regions with these slopes.
+fn decided(slopes: &[f64], noise: f64) -> Decided {
+    let mut decided = Decided::default();
+    for seed in 0..300 {
+        let blocks = 5 + seed as i64 % 26;
+        let truth = |slope: &f64| Truth { name: NAMES[0], slope: *slope, noise, blocks };
+        decided.add(seed, &slopes.iter().map(truth).collect::<Vec<_>>());
+    }
+    decided
+}
+
+#[test]
+fn what_is_said_short_of_certainty_is_mostly_right() {
+    let mut all = Decided::default();
+    for (what, slopes, noise) in [
+        ("one of two matters", &[0.0, 0.3][..], 0.6),
+        ("each matters a little", &[0.08, 0.12, 0.2], 0.6),
+        ("one of eight matters", &[0.0, 0.0, 0.0, 0.4, 0.0, 0.0, 0.0, 0.0], 0.6),
+        ("locks", &[0.0, 0.5, -0.1, 0.02, 0.3], 0.6),
+        ("less noise", &[0.02, 0.25, 0.1, 0.0], 0.2),
+        ("a little, and less noise", &[0.02, 0.05, 0.04, 0.03], 0.2),
+        ("next to nothing", &[0.01, 0.0, 0.02], 0.1),
+    ] {
+        let decided = decided(slopes, noise);
+        decided.show(what);
+        for nth in 0..4 {
+            all.all[nth] += decided.all[nth];
+            all.right[nth] += decided.right[nth];
+        }
+        all.recordings += decided.recordings;
+    }
+    all.show("all");
+    assert!(all.all[1] > 100 && all.share(1) >= 0.85, "probably");
+    assert!(all.share(0) >= 0.98, "sure");
+    assert!(all.all[2] > 20 && all.share(2) >= 0.9, "one of few");
+    assert!(all.all[3] > 20 && all.share(3) >= 0.9, "nothing above");
+    // Where nothing matters, half of what may be chance is on the other side.
+    let nothing = decided(&[0.0; 5], 0.6);
+    nothing.show("nothing matters");
+    assert!(nothing.all[1] as f64 <= 0.13 * nothing.recordings as f64);
+}

@@ -1,6 +1,6 @@
 //! Badges: how far an answer can be relied on, why, and what to do about it.
 
-use super::{Needed, Piece};
+use super::{Decision, Needed, Piece};
 use crate::audit::Audited;
 use crate::estimate::{REFERENCE, Verdict};
 use crate::model::Warning;
@@ -20,7 +20,7 @@ const NARROW: f64 = 0.03;
 pub enum Quality {
     /// It can be acted on.
     Good,
-    /// It points the right way; the numbers are uncertain.
+    /// It points the right way; the numbers, or more than one piece of code, are uncertain.
     Noisy,
     /// There is no answer yet.
     TooLittle,
@@ -104,7 +104,7 @@ fn warned(profile: &Profile, code: &str) -> Option<Badge> {
 }
 
 /// What to think of the answer for a point whose pieces are these, the best first.
-pub(super) fn of(profile: &Profile, point: &PointSummary, pieces: &[Piece]) -> Badge {
+pub(super) fn of(profile: &Profile, point: &PointSummary, pieces: &[Piece], decision: &Decision) -> Badge {
     if let Some(failure) = failure(profile) {
         return failure;
     }
@@ -127,6 +127,18 @@ pub(super) fn of(profile: &Profile, point: &PointSummary, pieces: &[Piece]) -> B
     let Some(best) = best else {
         // The best candidate, as the sentence has it.
         let open = with(Verdict::NotEnoughData);
+        if let Some(first) = decision.places().first().map(|&place| &pieces[place]).or(open)
+            && *decision != Decision::Open
+        {
+            let badge = Badge { quality: Quality::Noisy, ..too_little(profile, first) };
+            let alone = decision.alone(profile, pieces).map(|(experiments, names)| {
+                let what = if names.len() == 1 { "it" } else { "them" };
+                format!(
+                    "measure {what} alone, into the same recording (about {experiments:.0} experiments, as it looks now)"
+                )
+            });
+            return Badge { advice: alone.or(badge.advice), ..badge };
+        }
         let unknown = pieces.iter().find(|piece| piece.estimate.is_none() && hot(piece));
         return match (open, unknown) {
             (Some(open), _) => too_little(profile, open),

@@ -7,6 +7,7 @@
 
 mod badge;
 mod causes;
+mod decide;
 mod limit;
 mod needed;
 mod next;
@@ -15,6 +16,7 @@ mod piece;
 mod words;
 
 pub use badge::{Badge, Quality};
+pub use decide::Decision;
 pub use needed::Needed;
 pub use next::{Next, Step};
 pub use piece::{Piece, State};
@@ -44,6 +46,8 @@ pub struct PointAnswer {
     pub target: Option<Target>,
     /// How far the answer can be relied on.
     pub badge: Badge,
+    /// What can be said of it.
+    pub decision: Decision,
     /// What to do, in large letters: "Speed up `insert` (hash.c:80) first"; `None` where the whole sentence stands there. Where nothing was
     /// measured, that stands there, and the badge tells why.
     pub headline: Option<String>,
@@ -70,6 +74,7 @@ impl Profile {
             true => vec![PointAnswer {
                 target: None,
                 badge: badge::without_point(self),
+                decision: Decision::Open,
                 headline: self.failure().map(|_| "Nothing was measured".to_owned()),
                 change: None,
                 brings: None,
@@ -89,30 +94,58 @@ impl Profile {
         let is_changed = badge::changed(self).is_some();
         let best = pieces.first().filter(|piece| piece.verdict() == Some(Verdict::Helps));
         let open = if best.is_none() && !is_changed { self.candidate(point, &pieces) } else { None };
+        let decision = match best {
+            Some(_) => Decision::Sure,
+            None if is_changed || self.is_more_known(point) => Decision::Open,
+            None => Decision::of(&pieces),
+        };
+        // Where nothing is open the whole sentence tells it.
+        let words = open.and_then(|_| decision.words(point, &pieces));
+        let [decided, then] = words.map_or([None, None], |words| words.map(Some));
         PointAnswer {
             target: Some(point.target),
-            badge: badge::of(self, point, &pieces),
+            badge: badge::of(self, point, &pieces, &decision),
             headline: best
                 .map(headline)
+                .or(decided)
                 .or_else(|| open.map(|_| format!("No answer yet for {}", subject(point))))
                 .or_else(|| is_changed.then(|| no_answer(point))),
             change: best.map(|piece| piece.name.clone()),
             brings: best
                 .and_then(|piece| words::brings(point, piece.estimate.as_ref()?))
+                .or(then)
                 .or_else(|| open.and_then(|piece| words::may_bring(point, piece, &pieces))),
             rest: best.map(|best| self.rest(point, best, &pieces)),
             notes: notes::of(self, point, best.or(open)),
             causes: causes::of(self, point, &pieces),
+            decision,
             pieces,
         }
     }
 
+    /// What can be said of a point of which nothing is sure, and what to do about it, in one sentence.
+    pub(crate) fn decided(&self, point: &PointSummary) -> Option<String> {
+        let pieces = piece::of(self, point);
+        self.candidate(point, &pieces)?;
+        let decision = Decision::of(&pieces);
+        let [decided, brings] = decision.words(point, &pieces)?;
+        let advice = badge::of(self, point, &pieces, &decision).advice;
+        Some(format!(
+            "{decided}: {brings}{}.",
+            advice.map_or_else(String::new, |advice| format!("; {advice}"))
+        ))
+    }
+
     /// The best candidate, where it is all that is known.
     fn candidate<'a>(&self, point: &PointSummary, pieces: &'a [Piece]) -> Option<&'a Piece> {
+        let is_all = !self.is_more_known(point);
+        pieces.iter().find(|piece| is_all && piece.verdict() == Some(Verdict::NotEnoughData))
+    }
+
+    /// Whether something else is known than what may help: that code hurts, that numbers are not to be trusted, or that arrivals limit it.
+    fn is_more_known(&self, point: &PointSummary) -> bool {
         let has = |verdict| self.ranked(point.target).iter().any(|(_, estimate)| estimate.verdict == verdict);
-        let is_more_known =
-            has(Verdict::Hurts) || has(Verdict::NotTrusted) || Load::of(&self.rows.windows).is_some();
-        pieces.iter().find(|piece| !is_more_known && piece.verdict() == Some(Verdict::NotEnoughData))
+        has(Verdict::Hurts) || has(Verdict::NotTrusted) || Load::of(&self.rows.windows).is_some()
     }
 
     /// Whether anything else may be worth as much as the best piece, in sentences.

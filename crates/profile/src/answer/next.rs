@@ -113,6 +113,11 @@ fn literal(name: &str) -> String {
     name.chars().map(escaped).collect()
 }
 
+/// A time in steps, each twice as long as the one before, so that a few more experiments do not change what is advised.
+fn stepped(seconds: f64) -> f64 {
+    SHORTEST * 2_f64.powf((seconds / SHORTEST).log2().ceil().max(-1.0))
+}
+
 /// Three commands, as far as they are known to be right.
 pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
     let Some(file) = profile.recording.as_ref().map(|path| path.to_string_lossy()) else { return Vec::new() };
@@ -231,6 +236,21 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
         let estimate = piece.estimate.as_ref()?;
         Some((profile.rows.regions.get(&piece.region)?, Needed::of(estimate)?, Limit::of(estimate)))
     });
+    let alone = points.iter().find_map(|point| point.decision.alone(profile, &point.pieces));
+    if let Some((experiments, names)) = alone.filter(|_| is_known) {
+        let made = profile.rows.windows.iter().filter(|window| !window.speedup.is_zero()).count();
+        let wanted = stepped((experiments * measured / made.max(1) as f64).min(MOST_AGAIN * measured));
+        let mut options: Vec<&str> = names.iter().flat_map(|name| ["--region", name]).collect();
+        options.extend(repeats.then_some("--until-sure"));
+        let asked = if names.len() == 1 { "it" } else { "them" };
+        let quiet = if profile.doubts.others().is_some() { "stop the other programs, and " } else { "" };
+        next.push(Next {
+            step: Step::Deeper,
+            why: format!("{quiet}measure {asked} alone, into the same recording"),
+            command: again_with(&options, Some(&file), (repeats || seconds.is_some()).then_some(wanted)),
+        });
+        return next;
+    }
     match open.filter(|_| best.is_none()) {
         Some((region, needed, limit)) if !needed.helps() => {
             if limit.can_change() && is_known {

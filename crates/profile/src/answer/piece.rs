@@ -290,6 +290,6 @@ fn join(piece: &mut Piece, line: &Piece) {
     }
     // What the two do not agree on is not known.
     if of_piece.verdict != of_line.verdict && of_piece.verdict != Verdict::NotTrusted {
-        of_piece.verdict = Verdict::NotEnoughData;
+        (of_piece.verdict, of_piece.is_probable) = (Verdict::NotEnoughData, false);
     }
 }

@@ -90,12 +90,16 @@ fn not_called(estimate: &PointEstimate, pieces: &[Piece]) -> String {
     }
 }
 
-/// What to think of an estimate, as people read it. A verdict is about all speedups; where [`REFERENCE`] is not certain, it is probable.
+/// What to think of an estimate, as people read it. A verdict is about all speedups; where [`REFERENCE`] is not certain, or chance not quite out of the question, it is probable.
 pub fn verdict_words(estimate: &PointEstimate) -> &'static str {
     let is_unsure = estimate.effect.is_some_and(|effect| effect.lo <= 0.0 && effect.hi >= 0.0);
     match estimate.verdict {
         Verdict::Helps if is_unsure => "probably helps",
         Verdict::Hurts if is_unsure => "probably hurts",
+        Verdict::NotEnoughData if estimate.is_probable => match estimate.slope {
+            Some(slope) if slope.value > 0.0 => "probably helps",
+            _ => "probably hurts",
+        },
         Verdict::NotEnoughData if Needed::of(estimate).is_some_and(|needed| !needed.helps()) => "too noisy",
         verdict => verdict.words(),
     }
@@ -158,6 +162,12 @@ pub fn gain_at(curve: &[Dot], speedup: f64) -> Option<Estimate> {
         below = (at, gain);
     }
     None
+}
+
+/// An upper limit in whole per cents, never below what it is: `3 %`.
+pub(super) fn whole(limit: f64) -> String {
+    // What a float lacks to a whole number is no per cent.
+    format!("{:.0} %", (limit * 100.0 - 1e-9).ceil())
 }
 
 /// As many decimals as the interval is worth.

@@ -147,6 +147,7 @@ mod tests {
             eras: vec![],
             eras_differ: false,
             quantiles: vec![],
+            is_probable: false,
             more_blocks: None,
         }
     }

@@ -161,6 +161,8 @@ pub struct PointEstimate {
     /// what [`Verdict::Helps`] and [`Verdict::Hurts`] rest on when many regions were tried. `None` without
     /// visits.
     pub chance: Option<f64>,
+    /// Whether it is no more than [`Verdict::NotEnoughData`], and still probable that the region helps, or hurts: as the sign of the slope says.
+    pub is_probable: bool,
     /// The gain at [`REFERENCE`], read off the curve.
     pub effect: Option<Estimate>,
     /// The largest gain on the curve at any speedup that was tried, or 0 if there is none.
@@ -273,6 +275,7 @@ pub(crate) fn estimate(
             latency_error: 0.0,
             executing: 0.0,
             chance: None,
+            is_probable: false,
             effect: None,
             most: None,
             bend: None,
@@ -340,6 +343,7 @@ pub(crate) fn estimate(
         latency_error: doubts.latency,
         executing,
         chance: Some(verdict::chance(&slope, fit.blocks(), fit.effective_blocks())),
+        is_probable: false,
         effect: Some(on_curve(REFERENCE.fraction(), curve.at(REFERENCE.fraction()))),
         most: Some(on_curve(1.0, curve.most(tried))),
         bend: curve.bend(),

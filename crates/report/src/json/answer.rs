@@ -1,8 +1,8 @@
 //! The first screen as JSON.
 
 use profile::{
-    Answer, Badge, Estimate, Mark, Next, Piece, PointAnswer, PointEstimate, Profile, REFERENCE, Speedup,
-    Verdict,
+    Answer, Badge, Decision, Estimate, Mark, Next, Piece, PointAnswer, PointEstimate, Profile, REFERENCE,
+    Speedup, Verdict,
 };
 use serde::Serialize;
 
@@ -34,6 +34,7 @@ struct OfPointAnswer {
     point: Option<String>,
     kind: Option<&'static str>,
     badge: OfBadge,
+    decision: OfDecision,
     headline: Option<String>,
     change: Option<String>,
     brings: Option<String>,
@@ -46,12 +47,14 @@ struct OfPointAnswer {
 
 impl OfPointAnswer {
     fn new(profile: &Profile, of_point: PointAnswer) -> Self {
-        let PointAnswer { target, badge, headline, change, brings, rest, notes, pieces, causes } = of_point;
+        let PointAnswer { target, badge, headline, change, brings, rest, notes, pieces, causes, decision } =
+            of_point;
         let point = target.and_then(|target| profile.point(target));
         OfPointAnswer {
             point: point.map(|point| point.name.clone()),
             kind: target.map(|target| target.kind()),
             badge: OfBadge::new(badge),
+            decision: OfDecision::new(&decision),
             headline,
             change,
             brings,
@@ -76,6 +79,23 @@ impl OfBadge {
     fn new(badge: Badge) -> Self {
         let Badge { quality, cause, advice } = badge;
         OfBadge { quality: quality.name(), words: quality.words(), cause, advice }
+    }
+}
+
+#[derive(Serialize)]
+struct OfDecision {
+    kind: &'static str,
+    pieces: Vec<usize>,
+    at_most: Option<f64>,
+}
+
+impl OfDecision {
+    fn new(decision: &Decision) -> Self {
+        let at_most = match decision {
+            Decision::NothingAbove(most) => finite(*most),
+            _ => None,
+        };
+        OfDecision { kind: decision.name(), pieces: decision.places().to_vec(), at_most }
     }
 }
 

@@ -245,7 +245,7 @@ fn pieces(out: &mut String, profile: &Profile, point: &PointAnswer, style: Style
     let is_probable =
         rows.iter().any(|(piece, _)| !piece.is_doubted && word(piece).0.starts_with("probably"));
     let probably = match is_probable {
-        true => format!("Probably: clear over all speedups, not yet at {REFERENCE}. "),
+        true => format!("Probably: it may be chance, or is not clear at {REFERENCE}. "),
         false => String::new(),
     };
     let cpu = if unit.is_empty() {
