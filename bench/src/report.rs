@@ -44,6 +44,9 @@ impl Audit {
 struct PointReport {
     point: String,
     verdict: Option<Verdict>,
+    #[serde(default)]
+    probable: bool,
+    slope: Option<f64>,
     method_error: Option<f64>,
     speedups: Vec<Measured>,
     #[serde(default)]
@@ -58,6 +61,15 @@ struct QuantileReport {
 }
 
 impl PointReport {
+    /// Its verdict, or what it calls probable.
+    fn said(&self) -> Option<Verdict> {
+        match self.slope {
+            Some(slope) if self.probable && slope > 0.0 => Some(Verdict::ProbablyHelps),
+            Some(_) if self.probable => Some(Verdict::ProbablyHurts),
+            _ => self.verdict,
+        }
+    }
+
     /// What it says of `point`: itself, or one of its percentiles, as `request/95`.
     fn about(&self, point: &str) -> Option<&[Measured]> {
         if self.point == point {
@@ -77,6 +89,9 @@ pub enum Verdict {
     NoEffect,
     Hurts,
     NotEnoughData,
+    /// No more than `NotEnoughData`, and still probable.
+    ProbablyHelps,
+    ProbablyHurts,
     NotTrusted,
     /// The program waits for arrivals, not they for it.
     Idle,
@@ -155,7 +170,7 @@ impl Report {
                         left_out.windows_cut + left_out.windows_overdrawn + left_out.windows_unpaired
                     }),
                     method_error: point.method_error.map(|of_slope| of_slope * fraction),
-                    verdict: point.verdict,
+                    verdict: point.said(),
                     trusted,
                 });
             }

@@ -46,12 +46,19 @@ impl Run<'_> {
         (says && !self.is_flagged()).then_some(verdict)
     }
 
-    /// The verdict is surely wrong, by the truth at the largest speedup.
+    /// It is said to help or to hurt, but only probably.
+    pub fn is_probable(&self) -> bool {
+        let verdict = self.answer().and_then(|answer| answer.verdict);
+        matches!(verdict, Some(Verdict::ProbablyHelps | Verdict::ProbablyHurts)) && !self.is_flagged()
+    }
+
+    /// The verdict, or what is probable, is surely wrong, by the truth at the largest speedup.
     pub fn is_contradicted(&self) -> bool {
         let Some(row) = self.rows.iter().max_by_key(|row| row.speedup) else { return false };
-        match self.verdict() {
-            Some(Verdict::Helps) => row.truth.high <= NO_HELP,
-            Some(Verdict::Hurts) => row.truth.low > 0.0,
+        let probable = self.answer().and_then(|answer| answer.verdict).filter(|_| self.is_probable());
+        match self.verdict().or(probable) {
+            Some(Verdict::Helps | Verdict::ProbablyHelps) => row.truth.high <= NO_HELP,
+            Some(Verdict::Hurts | Verdict::ProbablyHurts) => row.truth.low > 0.0,
             Some(Verdict::NoEffect) => row.speedup == 100 && row.truth.low > EFFECT,
             _ => false,
         }
@@ -119,8 +126,12 @@ pub fn lines(rows: &[Row], profilers: &[String]) -> Vec<String> {
     };
     lines.push(format!(
         "regions whose verdict contradicts the truth: {}",
-        share(&|run| run.is_contradicted())
+        share(&|run| run.is_contradicted() && !run.is_probable())
     ));
+    let probable: Vec<&Run> = runs.iter().filter(|run| run.is_probable()).collect();
+    let wrong =
+        Share { some: probable.iter().filter(|run| run.is_contradicted()).count(), of: probable.len() };
+    lines.push(format!("regions that only probably help or hurt, contradicted: {}", wrong.text()));
     lines.push(format!("regions without a verdict: {}", share(&|run| run.verdict().is_none())));
     if runs.iter().any(|run| run.answer().is_some_and(|answer| answer.trusted.is_some())) {
         let trusted: Vec<&Row> =
@@ -214,6 +225,10 @@ mod tests {
             (0.02, Verdict::Hurts, None, true),
             (0.0, Verdict::Hurts, None, false),
             (0.3, Verdict::NotEnoughData, None, false),
+            (0.0, Verdict::ProbablyHelps, None, true),
+            (0.3, Verdict::ProbablyHelps, None, false),
+            (0.0, Verdict::ProbablyHelps, Some(false), false),
+            (0.02, Verdict::ProbablyHurts, None, true),
         ] {
             let rows = [row("seed=1", 100, truth, 0.0, verdict, trusted)];
             assert_eq!(runs(&rows)[0].is_contradicted(), wrong, "{truth} {verdict:?} {trusted:?}");

@@ -140,6 +140,8 @@ impl PaddedRow {
             Some(Verdict::NoEffect) => "no effect",
             Some(Verdict::Hurts) => "hurts",
             Some(Verdict::NotEnoughData) => "not enough data",
+            Some(Verdict::ProbablyHelps) => "probably helps",
+            Some(Verdict::ProbablyHurts) => "probably hurts",
             Some(Verdict::Idle) => "idle",
             Some(Verdict::NotTrusted | Verdict::Other) | None => "",
         };
