@@ -47,8 +47,12 @@ const LONGEST: u64 = 20_000_000;
 /// While arrivals are held up, they are for this part of the time in all, as a divisor.
 const PART: u64 = 3;
 
-/// The other side of a descriptor.
+/// The other side of a descriptor, and of its copies.
 struct Peer {
+    /// The inode of the socket, as [`FIRST`] has it; zero if that has not been looked at.
+    inode: AtomicU64,
+    /// How many other descriptors have this entry as well.
+    copies: AtomicU32,
     /// [`UNKNOWN`], [`NONE`] or what it is.
     what: AtomicU32,
     /// The window that the times are about.
@@ -100,17 +104,72 @@ impl Peer {
     }
 }
 
-/// The entry of a descriptor.
+/// The descriptor whose entry a copy of it has, plus one; zero for those that have their own.
+static STANDS_FOR: [AtomicU32; PEERS] = [const { AtomicU32::new(0) }; PEERS];
+
+/// Where sockets are remembered by their inodes.
+const SOCKETS: usize = 1 << 14;
+/// The first descriptor that was seen of a socket, plus one, in the low [`OF_FD`] bits; its inode above. By a hash of the inode, where the last one stays.
+static FIRST: [AtomicU64; SOCKETS] = [const { AtomicU64::new(0) }; SOCKETS];
+const OF_FD: u32 = 17;
+
+/// The entry of a descriptor. A program may read from a socket through one descriptor and write to it through a copy (`fdopen`, `try_clone`): they have the same.
+#[inline]
 fn entry(fd: c_int) -> Option<&'static Peer> {
-    TABLE.get(usize::try_from(fd).ok()?)
+    let fd = usize::try_from(fd).ok()?;
+    let first = STANDS_FOR.get(fd)?.load(Relaxed);
+    TABLE.get(if first == 0 { fd } else { first as usize - 1 })
+}
+
+/// A descriptor of the socket with this inode is looked at: if another one has been before, it has the same entry from now on.
+fn share_entry(fd: c_int, inode: u64) {
+    let (Some(own), inode) = (usize::try_from(fd).ok().filter(|fd| *fd < PEERS), inode << OF_FD) else {
+        return;
+    };
+    if inode == 0 {
+        return;
+    }
+    let last = &FIRST[(inode.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) as usize % SOCKETS];
+    let seen = last.load(Relaxed);
+    let first = (seen & ((1 << OF_FD) - 1)) as usize;
+    let is_same = seen & !((1 << OF_FD) - 1) == inode && first != 0 && first != own + 1;
+    match TABLE.get(first.wrapping_sub(1)).filter(|_| is_same) {
+        Some(peer) if peer.inode.load(Relaxed) == inode => {
+            peer.copies.fetch_add(1, Relaxed);
+            STANDS_FOR[own].store(first as u32, Relaxed);
+        }
+        _ => {
+            TABLE[own].inode.store(inode, Relaxed);
+            last.store(inode | (own as u64 + 1), Relaxed);
+        }
+    }
+}
+
+/// A descriptor does not share the entry of another one any more; nor do others share its own.
+fn part(fd: usize) {
+    let first = STANDS_FOR[fd].swap(0, Relaxed);
+    let peer = &TABLE[if first == 0 { fd } else { first as usize - 1 }];
+    if first != 0 {
+        peer.copies.fetch_sub(1, Relaxed);
+        return;
+    }
+    peer.inode.store(0, Relaxed);
+    if peer.copies.swap(0, Relaxed) != 0 {
+        // They are looked at again: the first of them has an entry of its own then.
+        let copies = STANDS_FOR.iter().filter(|copy| copy.load(Relaxed) == fd as u32 + 1);
+        copies.for_each(|copy| copy.store(0, Relaxed));
+    }
 }
 
 /// A descriptor is closed, or is now something else.
 pub fn forget(fd: c_int) {
-    if let Some(peer) = entry(fd)
-        && peer.what.load(Relaxed) != UNKNOWN
-        && sys::is_own()
-    {
+    let Some(own) = usize::try_from(fd).ok().filter(|fd| *fd < PEERS) else { return };
+    let (peer, is_copy) = (&TABLE[own], STANDS_FOR[own].load(Relaxed) != 0);
+    if (is_copy || peer.what.load(Relaxed) != UNKNOWN || peer.inode.load(Relaxed) != 0) && sys::is_own() {
+        part(own);
+        if is_copy {
+            return;
+        }
         for number in
             [&peer.arrived, &peer.handled, &peer.held, &peer.next, &peer.count, &peer.time, &peer.name]
         {
@@ -138,6 +197,7 @@ pub fn connected(slot: &Slot, fd: c_int, (to, began): (Option<Name>, Nanos)) {
         if let Some(name) = socket::connection_of(fd, here, to) {
             memory.channels.connect(name);
         }
+        share_entry(fd, channel::inode(fd).unwrap_or(0));
         let place = memory.arrivals.place(Kind::Connected, to.map_or(0, Name::port));
         // Who accepts it may have sent something already.
         peer.since.store(began.0, Relaxed);
@@ -154,6 +214,7 @@ pub fn accepted(slot: &Slot, listener: c_int, fd: c_int) {
     if let Some((.., Kind::Listener)) = of(listener)
         && let (Some(peer), Some(listener)) = (entry(fd), entry(listener))
     {
+        share_entry(fd, channel::inode(fd).unwrap_or(0));
         peer.sent.inherit(slot.local.load());
         peer.is_answered.store(0, Relaxed);
         peer.handled.store(sys::now().0, Relaxed);
@@ -171,18 +232,25 @@ fn matter(slot: &Slot) -> bool {
 
 /// What is behind a descriptor, if it is something that arrivals come from.
 fn of(fd: c_int) -> Option<(&'static Peer, &'static Source, Kind)> {
-    let peer = entry(fd)?;
-    let what = match peer.what.load(Relaxed) {
-        UNKNOWN => look(fd, peer),
-        what => what,
-    };
+    let mut peer = entry(fd)?;
+    let mut what = peer.what.load(Relaxed);
+    if what == UNKNOWN {
+        look(fd);
+        peer = entry(fd)?;
+        what = peer.what.load(Relaxed);
+    }
     let kind = Kind::from_number((what & 0xff).checked_sub(KIND)?)?;
     Some((peer, shared().arrivals.at(what >> 8), kind))
 }
 
 #[cold]
-fn look(fd: c_int, peer: &Peer) -> u32 {
-    let known = match channel::what(fd) {
+fn look(fd: c_int) {
+    let (kind, inode) = channel::what(fd);
+    if kind == What::Socket {
+        share_entry(fd, inode);
+    }
+    let Some(peer) = entry(fd).filter(|peer| peer.what.load(Relaxed) == UNKNOWN) else { return };
+    let known = match kind {
         What::Pipe => Some((Kind::Pipe, None)),
         What::Socket => socket::kind(fd),
         What::Other => None,
@@ -202,7 +270,6 @@ fn look(fd: c_int, peer: &Peer) -> u32 {
         peer.since.store(sys::now().0, Relaxed);
         peer.what.store(what, Relaxed);
     }
-    what
 }
 
 /// Whether a process of the program has connected to the unix socket that `fd` was accepted from.
@@ -679,4 +746,40 @@ fn probe(slot: &Slot, peer: &Peer, source: &Source, kind: Kind) -> Nanos {
         now = sys::now();
     }
     now.saturating_sub(began)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether two descriptors have the same entry.
+    fn share(one: c_int, other: c_int) -> bool {
+        core::ptr::eq(entry(one).unwrap(), entry(other).unwrap())
+    }
+
+    #[test]
+    fn copies_of_a_descriptor_have_its_entry_until_it_is_closed() {
+        let [first, copy, third, other] = [60_001, 60_002, 60_003, 60_004];
+        let look = |fds: &[c_int], inode| fds.iter().for_each(|fd| share_entry(*fd, inode));
+        look(&[first, copy, copy, third], 7_000_001);
+        look(&[other], 7_000_002);
+        assert!(share(first, copy) && share(first, third) && !share(first, other));
+        // A copy that is closed is no copy any more; what has its number then is another socket.
+        part(copy as usize);
+        look(&[copy], 7_000_003);
+        assert!(!share(first, copy) && share(first, third));
+        // Those that are left when the first one is closed find one another again.
+        look(&[other], 7_000_001);
+        part(copy as usize);
+        part(other as usize);
+        look(&[copy, other], 7_000_001);
+        part(first as usize);
+        assert!(!share(copy, first) && !share(third, first));
+        look(&[first], 7_000_004);
+        look(&[third, copy, other], 7_000_001);
+        assert!(share(third, copy) && share(third, other) && !share(first, third));
+        // What has no inode is nothing's copy.
+        look(&[60_005, 60_006], 0);
+        assert!(!share(60_005, 60_006));
+    }
 }

@@ -259,12 +259,12 @@ pub fn inode(fd: c_int) -> Option<u64> {
     sys::file_kind(fd).map(|(_, _, inode)| inode)
 }
 
-/// Looks at a descriptor: a system call.
-pub fn what(fd: c_int) -> What {
-    match sys::file_kind(fd).map(|(mode, ..)| mode & KIND) {
-        Some(FIFO) => What::Pipe,
-        Some(SOCKET) => What::Socket,
-        _ => What::Other,
+/// Looks at a descriptor: a system call. With the inode, which copies of the descriptor have as well.
+pub fn what(fd: c_int) -> (What, u64) {
+    match sys::file_kind(fd).map(|(mode, _, inode)| (mode & KIND, inode)) {
+        Some((FIFO, inode)) => (What::Pipe, inode),
+        Some((SOCKET, inode)) => (What::Socket, inode),
+        _ => (What::Other, 0),
     }
 }
 
