@@ -37,7 +37,8 @@ pub(crate) fn check(regions: &mut [RegionEstimate]) {
             estimate.doubt(bar);
         }
         let is_within = counted(estimate).zip(probable).is_some_and(|(chance, probable)| chance <= probable);
-        estimate.is_probable = is_within && estimate.verdict == Verdict::NotEnoughData;
+        let says = estimate.effect.is_some_and(|effect| effect.says_something());
+        estimate.is_probable = is_within && says && estimate.verdict == Verdict::NotEnoughData;
     }
 }
 

@@ -198,7 +198,7 @@ impl Profile {
         }
         let longer = self.advice_on(best).unwrap_or_else(|| "let the program run longer".into());
         let known = match best.effect {
-            Some(effect) if says_something(&effect) => {
+            Some(effect) if effect.says_something() => {
                 format!(" (now {} at {REFERENCE})", plus_minus(&effect, effect.value))
             }
             _ => String::new(),
@@ -280,11 +280,6 @@ pub(crate) fn limited(load: Load) -> String {
         "Throughput is limited by arrivals: the threads that serve them are busy for {:.0} % of the time, which leaves room for {room} times the load",
         100.0 * load.busy
     )
-}
-
-/// Whether an interval excludes anything that could be so: the gain of [`REFERENCE`] less time is seldom more than that.
-pub(crate) fn says_something(effect: &Estimate) -> bool {
-    effect.half_width() < REFERENCE.fraction()
 }
 
 /// Whether anything of it is left when it is rounded.

@@ -8,7 +8,7 @@ use super::{Needed, Piece};
 use crate::estimate::{ENOUGH_BLOCKS, Estimate, PointEstimate, REFERENCE, Verdict};
 use crate::model::Region;
 use crate::ranking::{PointSummary, Profile};
-use crate::sentence::{HOT, says_something};
+use crate::sentence::HOT;
 
 /// A gain at [`REFERENCE`] that is not more than this is not worth the work.
 const LITTLE: f64 = 0.03;
@@ -49,10 +49,14 @@ impl Decision {
         }
         let most = |piece: &Piece| piece.estimate.as_ref().and_then(most);
         let left = at(&|piece| piece.estimate.is_some() && most(piece).is_none_or(|most| most > LITTLE));
+        let says = |piece: &Piece| {
+            let effect = piece.estimate.as_ref().and_then(|estimate| estimate.effect);
+            effect.is_some_and(|effect| effect.says_something())
+        };
         let ruled_out: Vec<f64> = pieces.iter().filter_map(most).filter(|most| *most <= LITTLE).collect();
         match (left.len(), ruled_out.len()) {
             (0, 1..) => Decision::NothingAbove(ruled_out.into_iter().fold(0.0, f64::max)),
-            (1..=FEW, 1..) => Decision::OneOf(left),
+            (1..=FEW, 1..) if left.iter().all(|&place| says(&pieces[place])) => Decision::OneOf(left),
             _ => Decision::Open,
         }
     }
@@ -136,8 +140,8 @@ impl Decision {
 
 /// Whether it is probable that making a region faster helps, at [`REFERENCE`] as over all speedups.
 fn probably_helps(estimate: &PointEstimate) -> bool {
-    let effect = estimate.effect.filter(|effect| says_something(effect) && effect.value > 0.0);
-    estimate.is_probable && estimate.slope.is_some_and(|slope| slope.value > 0.0) && effect.is_some()
+    let is_gain = |gain: Option<Estimate>| gain.is_some_and(|gain| gain.value > 0.0);
+    estimate.is_probable && is_gain(estimate.slope) && is_gain(estimate.effect)
 }
 
 /// What it may be worth at most at [`REFERENCE`]; `None` where that is a guess.

@@ -3,7 +3,7 @@
 use super::{Needed, Piece};
 use crate::estimate::{Dot, ENOUGH_BLOCKS, Estimate, PointEstimate, REFERENCE, Target, Verdict, WORTH};
 use crate::ranking::PointSummary;
-use crate::sentence::{per_visit, says_something, subject};
+use crate::sentence::{per_visit, subject};
 use crate::units::Nanos;
 
 /// What less time at [`REFERENCE`] brings to a point: "20 % less time there → 8 % less time per `insert` (6 to 10), 371 k → 403 k per
@@ -53,7 +53,7 @@ pub(super) fn may_bring(point: &PointSummary, piece: &Piece, pieces: &[Piece]) -
     let estimate = piece.estimate.as_ref()?;
     let effect = estimate.effect.filter(|effect| effect.half_width().is_finite())?;
     let candidate = format!("Best candidate so far: {}", piece.name);
-    if !says_something(&effect) {
+    if !effect.says_something() {
         return Some(format!(
             "{candidate}, but what less time there brings is not known to within {REFERENCE}"
         ));

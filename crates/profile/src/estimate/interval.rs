@@ -1,5 +1,7 @@
 //! Numbers with intervals, and intervals from resamples: expanded percentiles (see the folder's documentation).
 
+use super::options::REFERENCE;
+
 /// The 97.5 % quantile of the standard normal distribution.
 pub(crate) const NORMAL: f64 = 1.959_964;
 
@@ -25,6 +27,11 @@ impl Estimate {
     /// Whether some value is inside both intervals.
     pub fn overlaps(&self, other: &Estimate) -> bool {
         self.lo <= other.hi && other.lo <= self.hi
+    }
+
+    /// Whether the interval of a gain at [`REFERENCE`] excludes anything that could be so: it is seldom more than that.
+    pub(crate) fn says_something(&self) -> bool {
+        self.half_width() < REFERENCE.fraction()
     }
 
     pub(crate) fn scaled(self, factor: f64) -> Estimate {
