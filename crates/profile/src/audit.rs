@@ -110,10 +110,14 @@ impl fmt::Display for Doubt {
                 write!(f, "it ran in its experiments, but no other thread was delayed for it")
             }
             Doubt::Credit(missing) if missing < 0.0 => {
-                write!(f, "{} more delay was credited than its samples account for", percent(-missing))
+                write!(f, "our bookkeeping for it does not add up ({} too much delay)", percent(-missing))
             }
             Doubt::Credit(missing) => {
-                write!(f, "{} of the delay that its samples account for was not credited", percent(missing))
+                write!(
+                    f,
+                    "our bookkeeping for it does not add up ({} of its delay is missing)",
+                    percent(missing)
+                )
             }
             Doubt::Spinning(share) => {
                 write!(f, "for {} of its time its threads seemed to wait by spinning", percent(share))
@@ -131,7 +135,7 @@ impl fmt::Display for Doubt {
             ),
             Doubt::Waits(share) => write!(
                 f,
-                "threads were credited with {} of the delay that accrued while they waited for others",
+                "our bookkeeping for waits does not add up ({} of the delay that they should be credited)",
                 percent(share)
             ),
         }
@@ -155,8 +159,8 @@ impl Doubt {
     /// What can be done about it.
     pub const fn advice(self) -> &'static str {
         match self {
-            Doubt::NothingOwed => "profile longer; if it stays so, please report it with the recording",
-            Doubt::Credit(_) | Doubt::Waits(_) => "please report it with the recording",
+            Doubt::NothingOwed => "profile longer; if it stays so, ignore this row",
+            Doubt::Credit(_) | Doubt::Waits(_) => "ignore this row; the recording helps us to find out why",
             Doubt::Spinning(_) => {
                 "name a region that does the work (--region), or let threads wait in a function such as pthread_mutex_lock"
             }
