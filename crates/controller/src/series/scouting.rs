@@ -43,6 +43,8 @@ struct Scout {
     warned: bool,
     is_told_idle: bool,
     has_given_up: bool,
+    /// How many files had been loaded when marks were looked for last.
+    loaded: Option<usize>,
     tries: u32,
     /// When they were counted first.
     first: Option<Nanos>,
@@ -83,7 +85,7 @@ impl Series<'_> {
             if passed < WITHOUT_MARKS.max(scout.next) {
                 continue;
             }
-            if passed < PATIENCE && lock(self.observer).images().opened().any(is_marked) {
+            if passed < PATIENCE && self.has_new_marks(&mut scout) {
                 scout.next = PATIENCE;
                 continue;
             }
@@ -168,6 +170,13 @@ impl Series<'_> {
             candidates::sort(found);
         }
         Ok(false)
+    }
+
+    /// Whether progress points are marked in the source of what was loaded; false where that was looked at before.
+    fn has_new_marks(&self, scout: &mut Scout) -> bool {
+        let observer = lock(self.observer);
+        let images = observer.images();
+        scout.loaded.replace(images.arrivals()) != Some(images.arrivals()) && images.opened().any(is_marked)
     }
 
     /// Looks where the time is, if it is not in the program's own code, or nothing was found there; whether there is more to be seen now.
