@@ -158,6 +158,10 @@ pub struct Run {
     #[arg(long, hide = true, conflicts_with_all = ["list_regions", "hint_db"])]
     pub suggest_points: bool,
 
+    /// Where `whatif points` writes them as JSON
+    #[arg(long, hide = true, value_name = "FILE", requires = "suggest_points")]
+    pub suggestions: Option<PathBuf>,
+
     /// Switch rules of virtual time off, to see what they are good for (docs/theory.md)
     #[arg(long = "without-rule", value_name = "N", value_delimiter = ',', hide = true,
           value_parser = rule_to_switch_off)]

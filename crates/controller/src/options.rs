@@ -35,6 +35,8 @@ pub struct Options {
     pub hint: Option<Source>,
     /// What to look for instead of experiments, without a recording that is kept.
     pub survey: Option<Survey>,
+    /// Where places that could be progress points are written as JSON.
+    pub suggestions: Option<PathBuf>,
     _scratch: Option<tempfile::TempDir>,
     /// The program and its arguments, for messages.
     pub program: Vec<String>,
@@ -141,6 +143,7 @@ impl Options {
             output,
             hint,
             survey,
+            suggestions: args.suggestions.clone(),
             _scratch: scratch,
             program: args.program.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
             file: String::new(),

@@ -10,7 +10,7 @@ use super::observe::{Known, Observer, lock};
 use super::options::{Options, Survey};
 use super::points::Points;
 use super::window::Conductor;
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use profile::{Nanos, Point, RegionKind, shell};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -62,6 +62,13 @@ pub fn conduct(
     }
     kernel::say::put(&marked(&points.list()));
     let nothing = nothing(found.as_deref(), of_made(&lock(observer)));
+    if let Some(file) = &options.suggestions {
+        let found = found.as_deref().unwrap_or_default();
+        let json = as_json(found, nothing.as_deref(), &points.list(), (options, &besides));
+        std::fs::write(file, format!("{json:#}\n")).with_context(|| {
+            format!("cannot write {}; choose another place with --json FILE", file.display())
+        })?;
+    }
     if let Some(found) = found.filter(|found| !found.is_empty()) {
         kernel::say::put(&places(&found, options, &besides));
     }
@@ -167,10 +174,49 @@ pub fn places(found: &[Found], options: &Options, besides: &[String]) -> String 
         );
     }
     let Some(first) = first else { return text };
-    // A program that ends by itself ends earlier.
-    let _ =
-        writeln!(text, "Try: {}", run_with(&["--duration", "60"], &first.candidate.place, options, besides));
+    let _ = writeln!(text, "Try: {}", try_it(first, options, besides));
     text
+}
+
+/// The same for programs: all places that were counted, the likeliest first, also those that cost too much.
+fn as_json(
+    found: &[Found],
+    nothing: Option<&str>,
+    points: &[Point],
+    (options, besides): (&Options, &[String]),
+) -> serde_json::Value {
+    /// The version of the format.
+    const VERSION: u32 = 1;
+    let place = |found: &Found| {
+        let Found { candidate, rate, by_itself, .. } = found;
+        serde_json::json!({
+            "place": candidate.place,
+            "at": candidate.at,
+            "visits_per_s": rate.per_second,
+            "error": rate.error,
+            "at_least": !found.is_as_it_was(),
+            "cost": Some(found.cost()).filter(|cost| cost.is_finite()),
+            "affordable": found.is_affordable(),
+            "counts_itself": by_itself,
+            "share": candidate.share,
+            "threads": candidate.threads,
+        })
+    };
+    let first = found.iter().find(|found| found.is_affordable());
+    let marked: BTreeSet<&str> = points.iter().map(|point| point.name.as_str()).collect();
+    serde_json::json!({
+        "version": VERSION,
+        "places": found.iter().map(place).collect::<Vec<_>>(),
+        "nothing": nothing,
+        "marked": marked,
+        "command": first.map(|first| try_it(first, options, besides)),
+    })
+}
+
+/// The command that judges by such a place.
+fn try_it(first: &Found, options: &Options, besides: &[String]) -> String {
+    // A program that ends by itself ends earlier.
+    run_with(&["--duration", "60"], &first.candidate.place, options, besides)
 }
 
 /// That the program marks points itself, if it does.

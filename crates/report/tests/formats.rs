@@ -273,6 +273,28 @@ fn assert_documented(report: &serde_json::Value) {
 }
 
 #[test]
+fn json_in_brief_has_the_answer_and_never_more_than_two_kilobytes() {
+    let text = json::render_brief(&profile());
+    assert!(text.len() <= json::LONGEST_BRIEF && text.lines().count() == 1);
+    let brief: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_documented(&brief);
+    assert_eq!(brief["points"][0]["decision"]["kind"], "sure");
+    assert_eq!(brief["points"][0]["pieces"][0]["name"], "`hash.c:88`");
+    assert_eq!(brief["sentence"], profile().sentence());
+    for length in [100, 1_000, 100_000] {
+        for letter in ["a", "\u{202e}", "\u{1f600}", "\"", "\u{1}"] {
+            let mut rows = some_rows();
+            rows.regions.values_mut().for_each(|region| region.name = letter.repeat(length));
+            rows.points.values_mut().for_each(|point| point.name = letter.repeat(length));
+            rows.sessions.iter_mut().for_each(|session| session.start.program = letter.repeat(length));
+            let text = json::render_brief(&Profile::new(rows, &EstimateOptions::default()));
+            assert!(text.len() <= json::LONGEST_BRIEF, "{} bytes", text.len());
+            serde_json::from_str::<serde_json::Value>(&text).unwrap();
+        }
+    }
+}
+
+#[test]
 fn json_has_no_infinities() {
     let mut rows = some_rows();
     rows.sessions[0].start.fixed_speedups = true;

@@ -187,6 +187,10 @@ pub struct Report {
     #[arg(long)]
     pub json: bool,
 
+    /// With --json: only the answer, its doubt and what to type next, on one line of 2 KB at most
+    #[arg(long, requires = "json", conflicts_with = "explain")]
+    pub brief: bool,
+
     /// Show the windows and the sums behind the numbers of one region; a part of its name is enough
     #[arg(long, value_name = "REGION")]
     pub explain: Option<String>,
@@ -296,7 +300,7 @@ impl Attach {
 }
 
 /// Those that are about starting and ending programs.
-const NOT_ATTACHED: [&str; 10] = [
+const NOT_ATTACHED: [&str; 11] = [
     "until_sure",
     "end_to_end",
     "repeat",
@@ -304,6 +308,7 @@ const NOT_ATTACHED: [&str; 10] = [
     "until_exit",
     "stop_signal",
     "suggest_points",
+    "suggestions",
     "leave_out",
     "without_rules",
     "faults",
@@ -386,6 +391,10 @@ pub struct Points {
     #[arg(long, value_name = "SIGNAL")]
     stop_signal: Option<String>,
 
+    /// Write the places to this file as well, as JSON (docs/json.md)
+    #[arg(long, value_name = "FILE")]
+    json: Option<OsString>,
+
     /// The program and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
@@ -403,6 +412,7 @@ impl Points {
             words.extend(values.iter().flat_map(|value| [OsString::from(option), value.into()]));
         }
         words.extend(self.stop_signal.iter().flat_map(|signal| ["--stop-signal".into(), signal.into()]));
+        words.extend(self.json.iter().flat_map(|file| ["--suggestions".into(), file.clone()]));
         words.push("--".into());
         words.extend(self.program.iter().cloned());
         Cli::try_parse_from(words)

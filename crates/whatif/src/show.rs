@@ -58,6 +58,7 @@ pub fn report(args: &cli::Report) -> Result<()> {
         return print(&report::terminal::render_curves(&explain(region)?, style));
     }
     let text = match (&args.explain, args.json) {
+        (None, true) if args.brief => report::json::render_brief(&profile),
         (None, true) => report::json::render(&profile),
         (None, false) if args.details => report::terminal::render_details(&profile, style),
         (None, false) => report::terminal::render(&profile, style),

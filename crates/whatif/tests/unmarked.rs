@@ -14,12 +14,15 @@ fn run_with(sandbox: &Sandbox, options: &[&str], program: &Path, arguments: &[&s
     run(command)
 }
 
-/// `whatif points` of a program, for as long as it runs.
-fn whatif_points(program: &Path, arguments: &[&str]) -> Ended {
+/// `whatif points` of a program, for as long as it runs; and what it writes as JSON.
+fn whatif_points(program: &Path, arguments: &[&str]) -> (Ended, serde_json::Value) {
     let sandbox = Sandbox::new();
+    let file = sandbox.path("points.json");
     let mut command = sandbox.whatif();
-    command.args(["points", "--duration", "30", "--"]).arg(program).args(arguments);
-    run(command)
+    command.args(["points", "--duration", "30", "--json"]).arg(&file).arg("--").arg(program).args(arguments);
+    let ended = run(command);
+    let json = std::fs::read(&file).ok().map(|json| serde_json::from_slice(&json).unwrap());
+    (ended, json.unwrap_or_default())
 }
 
 #[track_caller]
@@ -70,15 +73,18 @@ fn without_any_place_there_is_the_plain_profile() {
     assert!(sandbox.samples("hot") > 0);
     let quiet = Sandbox::new();
     quiet.profile(&[], &failing, &["points_nothing_out"]).assert_code(98);
-    let suggested = whatif_points(&failing, &["ends"]).assert_code(98);
+    let (suggested, json) = whatif_points(&failing, &["ends"]);
+    let suggested = suggested.assert_code(98);
     assert!(suggested.stderr.contains("no suggestions; the program ended"), "{suggested:#?}");
+    assert_eq!((&json["places"], &json["command"]), (&serde_json::json!([]), &serde_json::Value::Null));
+    assert!(json["nothing"].as_str().unwrap().contains("the program ended"), "{json:#}");
 }
 
 #[test]
 fn a_program_that_waits_is_said_to_be_idle() {
     let Some(failing) = program("failing.c") else { return };
     let sandbox = Sandbox::new();
-    for ended in [run_with(&sandbox, &[], &failing, &["waits"]), whatif_points(&failing, &["waits"])] {
+    for ended in [run_with(&sandbox, &[], &failing, &["waits"]), whatif_points(&failing, &["waits"]).0] {
         let ended = ended.assert_code(95);
         assert!(ended.stderr.contains("idle (0.") && ended.stderr.contains("send it requests"), "{ended:#?}");
     }

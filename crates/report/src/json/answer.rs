@@ -83,14 +83,14 @@ impl OfBadge {
 }
 
 #[derive(Serialize)]
-struct OfDecision {
+pub(super) struct OfDecision {
     kind: &'static str,
     pieces: Vec<usize>,
     at_most: Option<f64>,
 }
 
 impl OfDecision {
-    fn new(decision: &Decision) -> Self {
+    pub fn new(decision: &Decision) -> Self {
         let at_most = match decision {
             Decision::NothingAbove(most) => finite(*most),
             _ => None,

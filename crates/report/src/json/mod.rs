@@ -6,11 +6,13 @@
 //! showing them. `version` changes when a field changes its meaning or goes away, not when one is added.
 
 mod answer;
+mod brief;
 mod comparison;
 mod explain;
 mod stacks;
 mod summary;
 
+pub use brief::{LONGEST as LONGEST_BRIEF, render as render_brief};
 pub use comparison::render as render_comparison;
 pub(crate) use comparison::render_for_page as render_comparison_for_page;
 
