@@ -12,7 +12,8 @@ use crate::estimate::{
 };
 use crate::load::Load;
 use crate::model::{
-    Point, PointId, PointKind, Region, RegionId, Rows, Session, SessionId, Warning, Window, WindowFlags,
+    Arrivals, Point, PointId, PointKind, Region, RegionId, Rows, Session, SessionId, Warning, Window,
+    WindowFlags,
 };
 use crate::production;
 use crate::units::{Nanos, Speedup};
@@ -156,7 +157,8 @@ pub struct LeftOut {
 
 impl Profile {
     /// Estimates everything that `rows` can tell.
-    pub fn new(rows: Rows, options: &EstimateOptions) -> Profile {
+    pub fn new(mut rows: Rows, options: &EstimateOptions) -> Profile {
+        forget_doubts(&mut rows);
         let points = summaries(&rows);
         let live = || points.iter().filter(|point| !point.idle);
         let drift: Vec<Drift> = live()
@@ -331,6 +333,15 @@ impl RegionEstimate {
     pub fn verdict(&self) -> Verdict {
         let best = self.points.iter().min_by(|a, b| a.rank().total_cmp(b.rank()));
         best.map_or(Verdict::NotEnoughData, |point| point.verdict)
+    }
+}
+
+/// Takes back what windows say of arrivals whose clock was not known yet, where it was found out later in the session that all of them wait for answers.
+fn forget_doubts(rows: &mut Rows) {
+    let sessions = rows.sessions.iter().filter(|session| Arrivals::are_closed(&session.arrivals));
+    let closed: BTreeSet<SessionId> = sessions.map(|session| session.id).collect();
+    for window in rows.windows.iter_mut().filter(|window| closed.contains(&window.session)) {
+        window.audit.iter_mut().for_each(|audit| audit.doubtful = Nanos::ZERO);
     }
 }
 

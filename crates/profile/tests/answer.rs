@@ -131,6 +131,35 @@ fn too_little_has_one_advice_wherever_it_is_given() {
 }
 
 #[test]
+fn clients_that_are_found_to_wait_for_their_answers_were_treated_right_before_that() {
+    let source = |kind, clock, count| Arrivals { kind, port: 8080, clock, slope: Some((1.0, 0.02)), count };
+    let (closed, undecided) = (ArrivalClock::Closed, ArrivalClock::Undecided);
+    let clients = source(ArrivalKind::Accepted, closed, 900);
+    let doubt = |arrivals: Vec<Arrivals>| {
+        let mut rows = rows(&[truth("hash.c:88", 0.55)]);
+        for window in &mut rows.windows {
+            let audit = Audit { doubtful: Nanos::from_millis(50), ..Audit::default() };
+            window.audit = Some(audit);
+        }
+        rows.sessions[0].arrivals = arrivals;
+        Profile::new(rows, &EstimateOptions::default()).regions[0].points[0].clock_error
+    };
+    assert!(doubt(vec![]) > 0.1);
+    assert!(doubt(vec![source(ArrivalKind::Accepted, undecided, 900)]) > 0.1);
+    assert_eq!(doubt(vec![clients.clone()]), 0.0);
+    // What listens hardly had a connection.
+    assert_eq!(doubt(vec![clients.clone(), source(ArrivalKind::Listener, undecided, 0)]), 0.0);
+    for (kind, clock) in [
+        (ArrivalKind::Listener, undecided),
+        (ArrivalKind::Datagrams, undecided),
+        (ArrivalKind::Connected, ArrivalClock::Open),
+        (ArrivalKind::Connected, ArrivalClock::Mixed),
+    ] {
+        assert!(doubt(vec![clients.clone(), source(kind, clock, 900)]) > 0.1, "{kind:?} {clock:?}");
+    }
+}
+
+#[test]
 fn numbers_that_an_audit_contradicts_are_not_trusted() {
     let mut rows = rows(&[truth("hash.c:88", 0.55)]);
     for window in rows.windows.iter_mut().filter(|window| !window.speedup.is_zero()) {

@@ -222,14 +222,11 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
         });
     }
     if best.is_some() && is_known {
+        let after = if file.ends_with("after.db") { "after-2.db" } else { "after.db" };
         next.push(Next {
             step: Step::Compare,
             why: "after your change, measure again in the same way".into(),
-            command: format!(
-                "{} && {}",
-                again("after.db"),
-                shell::command(["whatif", "compare", &file, "after.db"])
-            ),
+            command: format!("{} && {}", again(after), shell::command(["whatif", "compare", &file, after])),
         });
     }
     let open = points.iter().flat_map(|point| &point.pieces).find_map(|piece| {

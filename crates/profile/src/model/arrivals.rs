@@ -16,6 +16,16 @@ pub struct Arrivals {
     pub count: u64,
 }
 
+impl Arrivals {
+    /// Whether it is known that all of these waited for the program's answers. What was treated so before that was known was treated right. Listeners
+    /// that hardly had new connections say nothing.
+    pub fn are_closed(all: &[Arrivals]) -> bool {
+        let is_used = |one: &&Arrivals| one.kind != ArrivalKind::Listener || one.count > 0;
+        let mut used = all.iter().filter(is_used).peekable();
+        used.peek().is_some() && used.all(|one| one.clock == ArrivalClock::Closed)
+    }
+}
+
 /// Declares an enum whose variants have names in recordings.
 macro_rules! named {
     ($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $variant:ident = $text:literal,)* }) => {
