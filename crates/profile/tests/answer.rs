@@ -87,6 +87,7 @@ fn of_a_program_in_go_nothing_is_more_than_probable() {
     assert_eq!(first.badge.quality, Quality::NotTrusted);
     assert_eq!(first.headline.as_deref(), Some("`hash.c:88` may be worth speeding up"));
     assert_eq!(first.pieces[0].verdict_words(), Some("probably helps"));
+    assert_eq!(first.decision, Decision::Probably(vec![0]));
 }
 
 #[test]

@@ -117,7 +117,7 @@ impl Decision {
                 );
                 let others = match &places[1..] {
                     [] => String::new(),
-                    others => format!("; so does, probably, {}", named(others)),
+                    others => format!("; {} may help as well", named(others)),
                 };
                 [format!("Probably {}", first.name), brings + &others]
             }
@@ -147,7 +147,7 @@ fn probably_helps(estimate: &PointEstimate) -> bool {
 /// What it may be worth at most at [`REFERENCE`]; `None` where that is a guess.
 fn most(estimate: &PointEstimate) -> Option<f64> {
     let is_known = estimate.blocks >= ENOUGH_BLOCKS && estimate.verdict != Verdict::NotTrusted;
-    estimate.effect.filter(|effect| is_known && effect.hi.is_finite()).map(|effect| effect.hi)
+    estimate.effect.filter(|effect| is_known && effect.says_something()).map(|effect| effect.hi)
 }
 
 /// An interval of what probably helps.

@@ -95,6 +95,7 @@ impl Profile {
         let best = pieces.first().filter(|piece| piece.verdict() == Some(Verdict::Helps));
         let open = if best.is_none() && !is_changed { self.candidate(point, &pieces) } else { None };
         let decision = match best {
+            Some(best) if best.is_doubted => Decision::Probably(vec![0]),
             Some(_) => Decision::Sure,
             None if is_changed || self.is_more_known(point) => Decision::Open,
             None => Decision::of(&pieces),
