@@ -8,7 +8,7 @@
 //! When something came is known exactly where a thread waited for it; otherwise to the kernel's tick for TCP, by the kernel's
 //! time stamp for datagrams, and by the mean time between arrivals for everything else.
 //!
-//! Out of reach: what is read through `fread`, `getline` and their like, and through `io_uring`.
+//! Out of reach: what is read through `fread`, `getline` and their like or written through `fwrite`, and through `io_uring`.
 
 use crate::channel::{self, Ends, What};
 use crate::memory::shared;
@@ -113,7 +113,7 @@ const SOCKETS: usize = 1 << 14;
 static FIRST: [AtomicU64; SOCKETS] = [const { AtomicU64::new(0) }; SOCKETS];
 const OF_FD: u32 = 17;
 
-/// The entry of a descriptor. A program may read from a socket through one descriptor and write to it through a copy (`fdopen`, `try_clone`): they have the same.
+/// The entry of a descriptor. A program may read from a socket through one descriptor and write to it through a copy (`try_clone`): they have the same.
 #[inline]
 fn entry(fd: c_int) -> Option<&'static Peer> {
     let fd = usize::try_from(fd).ok()?;
@@ -121,12 +121,15 @@ fn entry(fd: c_int) -> Option<&'static Peer> {
     TABLE.get(if first == 0 { fd } else { first as usize - 1 })
 }
 
+/// No descriptor from this one on has ever stood for another one's entry.
+static END: AtomicU32 = AtomicU32::new(0);
+
 /// A descriptor of the socket with this inode is looked at: if another one has been before, it has the same entry from now on.
 fn share_entry(fd: c_int, inode: u64) {
     let (Some(own), inode) = (usize::try_from(fd).ok().filter(|fd| *fd < PEERS), inode << OF_FD) else {
         return;
     };
-    if inode == 0 {
+    if inode == 0 || !sys::is_own() {
         return;
     }
     let last = &FIRST[(inode.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) as usize % SOCKETS];
@@ -135,8 +138,14 @@ fn share_entry(fd: c_int, inode: u64) {
     let is_same = seen & !((1 << OF_FD) - 1) == inode && first != 0 && first != own + 1;
     match TABLE.get(first.wrapping_sub(1)).filter(|_| is_same) {
         Some(peer) if peer.inode.load(Relaxed) == inode => {
-            peer.copies.fetch_add(1, Relaxed);
-            STANDS_FOR[own].store(first as u32, Relaxed);
+            END.fetch_max(own as u32 + 1, Relaxed);
+            if STANDS_FOR[own].swap(first as u32, Relaxed) != first as u32 {
+                peer.copies.fetch_add(1, Relaxed);
+            }
+            // It may have been closed meanwhile.
+            if peer.inode.load(Relaxed) != inode {
+                STANDS_FOR[own].store(0, Relaxed);
+            }
         }
         _ => {
             TABLE[own].inode.store(inode, Relaxed);
@@ -150,13 +159,16 @@ fn part(fd: usize) {
     let first = STANDS_FOR[fd].swap(0, Relaxed);
     let peer = &TABLE[if first == 0 { fd } else { first as usize - 1 }];
     if first != 0 {
-        peer.copies.fetch_sub(1, Relaxed);
+        // Never below zero: the first one may have been closed meanwhile.
+        let _ = peer.copies.fetch_update(Relaxed, Relaxed, |copies| copies.checked_sub(1));
         return;
     }
     peer.inode.store(0, Relaxed);
     if peer.copies.swap(0, Relaxed) != 0 {
         // They are looked at again: the first of them has an entry of its own then.
-        let copies = STANDS_FOR.iter().filter(|copy| copy.load(Relaxed) == fd as u32 + 1);
+        let copies = STANDS_FOR[..END.load(Relaxed) as usize]
+            .iter()
+            .filter(|copy| copy.load(Relaxed) == fd as u32 + 1);
         copies.for_each(|copy| copy.store(0, Relaxed));
     }
 }
@@ -190,14 +202,14 @@ pub fn forget(fd: c_int) {
 /// The calling thread has connected `fd` to this address since `began`, or asked for it.
 pub fn connected(slot: &Slot, fd: c_int, (to, began): (Option<Name>, Nanos)) {
     forget(fd);
+    share_entry(fd, channel::inode(fd).unwrap_or(0));
     if let Some(peer) = entry(fd)
         && let Some((Kind::Accepted, here)) = socket::kind(fd)
     {
         let memory = shared();
-        if let Some(name) = socket::connection_of(fd, here, to) {
+        if let Some(name) = socket::made_by(fd, here, to) {
             memory.channels.connect(name);
         }
-        share_entry(fd, channel::inode(fd).unwrap_or(0));
         let place = memory.arrivals.place(Kind::Connected, to.map_or(0, Name::port));
         // Who accepts it may have sent something already.
         peer.since.store(began.0, Relaxed);
@@ -211,10 +223,10 @@ pub fn connected(slot: &Slot, fd: c_int, (to, began): (Option<Name>, Nanos)) {
 /// `fd` has just been accepted from a listener. Its answer may matter where its request did not: an experiment may begin in between.
 pub fn accepted(slot: &Slot, listener: c_int, fd: c_int) {
     forget(fd);
+    share_entry(fd, channel::inode(fd).unwrap_or(0));
     if let Some((.., Kind::Listener)) = of(listener)
         && let (Some(peer), Some(listener)) = (entry(fd), entry(listener))
     {
-        share_entry(fd, channel::inode(fd).unwrap_or(0));
         peer.sent.inherit(slot.local.load());
         peer.is_answered.store(0, Relaxed);
         peer.handled.store(sys::now().0, Relaxed);
@@ -263,7 +275,7 @@ fn look(fd: c_int) {
     // A socket that is not connected yet may become anything.
     if what != NONE || is_own || socket::look(fd) != socket::Socket::Unconnected {
         let name = match known {
-            Some((Kind::Accepted, here)) => socket::connection_of(fd, here, None),
+            Some((Kind::Accepted, here)) => socket::accepted_as(fd, here),
             _ => None,
         };
         peer.name.store(name.unwrap_or(0), Relaxed);

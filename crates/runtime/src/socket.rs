@@ -55,13 +55,21 @@ fn name(fd: c_int, peer: bool) -> Option<Option<Name>> {
     sys::socket_name(fd, peer).map(|(name, length)| Name::new(&name[..length]))
 }
 
-/// What tells a TCP connection within this machine apart from all others, the same at both ends. `here`: the address of `fd`; `asked_for`: that of the other end, while the connection
-/// is still being made.
-pub fn connection_of(fd: c_int, here: Option<Name>, asked_for: Option<Name>) -> Option<u64> {
+/// What tells a TCP connection within this machine apart from all others: the direction from the end that has made it, as that end sees it. `here`: the address of `fd`;
+/// `to`: that of the other end, while the connection is still being made.
+pub fn made_by(fd: c_int, here: Option<Name>, to: Option<Name>) -> Option<u64> {
+    tcp_directions(fd, here, to).map(|[_, output]| Key::mixed(output))
+}
+
+/// The same, as the end sees it that has accepted. The end that has made the connection sees another number in this way.
+pub fn accepted_as(fd: c_int, here: Option<Name>) -> Option<u64> {
+    tcp_directions(fd, here, None).map(|[input, _]| Key::mixed(input))
+}
+
+fn tcp_directions(fd: c_int, here: Option<Name>, asked_for: Option<Name>) -> Option<[[u64; 2]; 2]> {
     let there = name(fd, true).unwrap_or(asked_for);
     let is_tcp = |name| matches!(name, Some(Name::Inet { .. }));
-    let directions = directions(here, there).filter(|_| is_tcp(here) && is_tcp(there))?;
-    Some(directions.map(Key::mixed).into_iter().fold(0, |name, direction| name ^ direction))
+    directions(here, there).filter(|_| is_tcp(here) && is_tcp(there))
 }
 
 /// The process that has connected to a unix socket from which `fd` was accepted.
@@ -257,28 +265,32 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_of_a_connection_have_one_name_from_its_beginning_on() {
+    fn who_accepts_a_connection_knows_it_by_the_name_that_its_maker_gave_it() {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let to = listener.local_addr().unwrap();
-        let name =
-            |end: &TcpStream| connection_of(end.as_raw_fd(), name(end.as_raw_fd(), false).unwrap(), None);
+        let here = |end: &TcpStream| name(end.as_raw_fd(), false).unwrap();
         let ends = || {
             let client = TcpStream::connect(to).unwrap();
             let server = listener.accept().unwrap().0;
             [client, server]
         };
-        let [first, second] = [ends(), ends()];
-        let [[a, b], [c, d]] = [&first, &second].map(|ends| ends.each_ref().map(name));
-        assert!(a.is_some() && a == b && c.is_some() && c == d && a != c, "{a:?} {b:?} {c:?} {d:?}");
-        let own = inet(LOCALHOST, first[0].local_addr().unwrap().port());
-        assert_eq!(a, connection_of(listener.as_raw_fd(), own, inet(LOCALHOST, to.port())), "not made yet");
+        let made = |end: &TcpStream| made_by(end.as_raw_fd(), here(end), None);
+        let accepted = |end: &TcpStream| accepted_as(end.as_raw_fd(), here(end));
+        let [[a, b], [c, d]] = [ends(), ends()];
+        assert!(made(&a).is_some() && made(&a) == accepted(&b) && made(&c) == accepted(&d));
+        assert_ne!(made(&a), made(&c));
+        // A copy of the end that has made it is no end that has accepted it.
+        assert_ne!(accepted(&a), made(&a));
+        let own = inet(LOCALHOST, a.local_addr().unwrap().port());
+        let asked = made_by(listener.as_raw_fd(), own, inet(LOCALHOST, to.port()));
+        assert_eq!(made(&a), asked, "not made yet");
     }
 
     #[test]
     fn a_unix_socket_tells_who_has_connected_to_it() {
         let (one, _other) = UnixStream::pair().unwrap();
         assert_eq!(connected_by(one.as_raw_fd()), Some(std::process::id()));
-        assert_eq!(connection_of(one.as_raw_fd(), Some(Name::Unnamed), None), None);
+        assert_eq!(accepted_as(one.as_raw_fd(), Some(Name::Unnamed)), None);
     }
 
     #[test]
