@@ -48,11 +48,7 @@ pub fn known(source: &Source) -> Option<Arrivals> {
         Clock::Open => ArrivalClock::Open,
     };
     let slope = source.slope();
-    let count = if kind == ArrivalKind::Pipe {
-        source.arrivals.load(Relaxed)
-    } else {
-        slope.map_or(0, |slope| slope.arrivals)
-    };
+    let count = slope.map_or_else(|| source.arrivals.load(Relaxed), |slope| slope.arrivals);
     Some(Arrivals {
         kind,
         port,

@@ -7,7 +7,7 @@
 //! most one wrong call in twenty recordings, whether 1 region was tried or 200. The points of one region go
 //! up and down together; the procedure allows that (Benjamini and Yekutieli, *Ann. Statist.* 29, 2001).
 //!
-//! What is no call by that may still be *probable*: by the same procedure, with [`PROBABLY_FALSE`] instead. Half of such chances are on the side that nobody asks about, so that of
+//! What is no call by that may still be *probable*: by the same procedure among the rest, with [`PROBABLY_FALSE`] instead. Half of such chances are on the side that nobody asks about, so that of
 //! what is said to help probably at most one in ten should not.
 //!
 //! Intervals are not widened: each is honest about its own number, and only the calls are about many.
@@ -18,7 +18,7 @@ use crate::ranking::RegionEstimate;
 /// The share of calls that may be wrong.
 const FALSE_SHARE: f64 = 0.05;
 
-/// The same of calls and what is probable together.
+/// The same of what is probable.
 const PROBABLY_FALSE: f64 = 0.20;
 
 /// Takes back the calls in `regions` that could well be chance, given how many were looked at, and marks what is probable all the same.
@@ -27,7 +27,9 @@ pub(crate) fn check(regions: &mut [RegionEstimate]) {
     let mut chances: Vec<f64> = estimates().filter_map(counted).collect();
     chances.sort_unstable_by(f64::total_cmp);
     let called = called(&chances);
-    let probable = highest(&chances, within(&chances, PROBABLY_FALSE));
+    // Of those that are no calls: calls are sure, and must not make up for others that are wrong.
+    let others = &chances[called..];
+    let probable = highest(others, within(others, PROBABLY_FALSE));
     // What a chance has to be below to be called: that of the next one.
     let bar = FALSE_SHARE * (called + 1) as f64 / chances.len() as f64;
     let last = highest(&chances, called);

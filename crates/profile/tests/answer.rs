@@ -431,7 +431,7 @@ fn what_probably_helps_is_named_with_what_it_may_bring_and_asked_about_alone() {
     assert_eq!(first.headline.as_deref(), Some("Probably `hash.c:88`"));
     assert_eq!(
         first.brings.as_deref(),
-        Some("20 % less time there → about 7 % less time per `requests` (0 to 13)")
+        Some("20 % less time there → about 7 % less time per `requests` (−0.2 to 13.0)")
     );
     assert_eq!((first.change.as_deref(), first.badge.quality), (None, Quality::Noisy));
     assert_eq!(first.pieces[0].verdict_words(), Some("probably helps"));

@@ -1,7 +1,8 @@
 //! Decisions: what the data allow to be said of a point, as a reader can use it.
 //!
 //! What is sure is found by `discovery`. Short of that, a reader still wants to know where to look: at the code that probably helps, at the few pieces that the experiments have not
-//! ruled out, or nowhere. Everything here rests on intervals and on the chance that [`PointEstimate::is_probable`] rests on, never on shares of CPU time.
+//! ruled out, or nowhere. Everything here rests on intervals and on the chance that [`PointEstimate::is_probable`] rests on. Code that takes little CPU time
+//! and was not tried is not asked about.
 
 use super::words::{lessened, may_bring, percent, percent_range, whole};
 use super::{Needed, Piece};
@@ -22,9 +23,9 @@ pub enum Decision {
     Sure,
     /// The pieces at these positions probably help: of what is called so, at most one in ten should not.
     Probably(Vec<usize>),
-    /// If any piece is worth more than 3 % at [`REFERENCE`], it is one at these positions: all others are certainly not.
+    /// If any piece is worth more than 3 % at [`REFERENCE`], it is one at these positions: the 95 % intervals of all others that were tried end below that.
     OneOf(Vec<usize>),
-    /// No piece that was tried is worth more than this at [`REFERENCE`].
+    /// The 95 % intervals of all pieces that were tried end below this at [`REFERENCE`].
     NothingAbove(f64),
     /// It is open, or something else is known: that it hurts, that arrivals limit it, that numbers are not to be trusted.
     #[default]
@@ -113,7 +114,7 @@ impl Decision {
                 let brings = format!(
                     "{REFERENCE} less time there → about {} {what} ({})",
                     percent(&effect),
-                    probable_range(&effect)
+                    percent_range(&effect)
                 );
                 let others = match &places[1..] {
                     [] => String::new(),
@@ -148,11 +149,6 @@ fn probably_helps(estimate: &PointEstimate) -> bool {
 fn most(estimate: &PointEstimate) -> Option<f64> {
     let is_known = estimate.blocks >= ENOUGH_BLOCKS && estimate.verdict != Verdict::NotTrusted;
     estimate.effect.filter(|effect| is_known && effect.says_something()).map(|effect| effect.hi)
-}
-
-/// An interval of what probably helps.
-fn probable_range(effect: &Estimate) -> String {
-    percent_range(&Estimate { lo: effect.lo.max(0.0), ..*effect })
 }
 
 /// "a, b or c".

@@ -234,9 +234,10 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
         Some((profile.rows.regions.get(&piece.region)?, Needed::of(estimate)?, Limit::of(estimate)))
     });
     let alone = points.iter().find_map(|point| point.decision.alone(profile, &point.pieces));
-    if let Some((experiments, names)) = alone.filter(|_| is_known) {
+    if let Some((experiments, names)) = alone.filter(|_| is_known && best.is_none()) {
         let made = profile.rows.windows.iter().filter(|window| !window.speedup.is_zero()).count();
-        let wanted = stepped((experiments * measured / made.max(1) as f64).min(MOST_AGAIN * measured));
+        let wanted = stepped(experiments * measured / made.max(1) as f64).min(MOST_AGAIN * measured);
+        let wanted = wanted.max(if repeats { SHORTEST } else { 0.0 });
         let mut options: Vec<&str> = names.iter().flat_map(|name| ["--region", name]).collect();
         options.extend(repeats.then_some("--until-sure"));
         let asked = if names.len() == 1 { "it" } else { "them" };

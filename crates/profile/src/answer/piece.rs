@@ -289,7 +289,8 @@ fn join(piece: &mut Piece, line: &Piece) {
         dot.gain = dot.gain.map(|gain| at.map_or(gain, |other| hull(gain, other)));
     }
     // What the two do not agree on is not known.
+    of_piece.is_probable = false;
     if of_piece.verdict != of_line.verdict && of_piece.verdict != Verdict::NotTrusted {
-        (of_piece.verdict, of_piece.is_probable) = (Verdict::NotEnoughData, false);
+        of_piece.verdict = Verdict::NotEnoughData;
     }
 }

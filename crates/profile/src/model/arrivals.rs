@@ -12,7 +12,7 @@ pub struct Arrivals {
     /// How much of the time for which arrivals were held up showed in the time until the next one, with its standard error: 1 in a closed loop,
     /// 0 in an open one. `None` where too few were held up.
     pub slope: Option<(f64, f64)>,
-    /// How many arrivals that is from.
+    /// How many arrivals that is from; where there is no slope, how many came without delays.
     pub count: u64,
 }
 
@@ -20,7 +20,8 @@ impl Arrivals {
     /// Whether it is known that all of these waited for the program's answers. What was treated so before that was known was treated right. Listeners
     /// that hardly had new connections say nothing.
     pub fn are_closed(all: &[Arrivals]) -> bool {
-        let is_used = |one: &&Arrivals| one.kind != ArrivalKind::Listener || one.count > 0;
+        const HARDLY_ANY: u64 = 40;
+        let is_used = |one: &&Arrivals| one.kind != ArrivalKind::Listener || one.count > HARDLY_ANY;
         let mut used = all.iter().filter(is_used).peekable();
         used.peek().is_some() && used.all(|one| one.clock == ArrivalClock::Closed)
     }
