@@ -85,7 +85,7 @@ impl OfBadge {
 #[derive(Serialize)]
 pub(super) struct OfDecision {
     kind: &'static str,
-    pieces: Vec<usize>,
+    pub pieces: Vec<usize>,
     at_most: Option<f64>,
 }
 

@@ -90,14 +90,20 @@ impl Brief {
 
 impl OfPoint {
     fn new(profile: &Profile, point: &PointAnswer, pieces: usize, letters: usize) -> Self {
+        // Those that the decision is about, as far as there is room, then the most useful of the others.
+        let places = point.decision.places();
+        let others = (0..point.pieces.len()).filter(|place| !places.contains(place));
+        let shown = places.iter().copied().chain(others).take(pieces).map(|place| &point.pieces[place]);
+        let mut decision = OfDecision::new(&point.decision);
+        decision.pieces = (0..places.len().min(pieces)).collect();
         OfPoint {
             point: point.target.and_then(|target| Some(cut(&profile.point(target)?.name, letters))),
             kind: point.target.map(|target| target.kind()),
-            decision: OfDecision::new(&point.decision),
+            decision,
             quality: point.badge.quality.name(),
             cause: cut(&point.badge.cause, letters),
             advice: point.badge.advice.as_deref().map(|advice| cut(advice, letters)),
-            pieces: point.pieces.iter().take(pieces).map(|piece| OfPiece::new(piece, letters)).collect(),
+            pieces: shown.map(|piece| OfPiece::new(piece, letters)).collect(),
         }
     }
 }
