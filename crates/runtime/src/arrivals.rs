@@ -290,7 +290,7 @@ fn is_connected_by_own(fd: c_int) -> bool {
 }
 
 /// Whether a thread of the program has sent something from the other end, or has made the connection. (The program's own copy of that end, which it closes when another program
-/// has it, does not count.) What can be read from a connection was sent after that was made: so who asks when something has come is told.
+/// has it, does not count.) The name is there before anything can be sent: a caller that asks when something has come gets the right answer.
 fn is_inside(peer: &Peer, ends: Ends) -> bool {
     let is_sent = || ends.input.is_some_and(|key| channel::used(key.data()).0 > peer.since.load(Relaxed));
     if is_sent() {
