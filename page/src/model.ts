@@ -289,6 +289,7 @@ export interface Doubts {
   windows: number;
   windows_busy: number;
   windows_unmatched: number;
+  windows_settled: number;
 }
 
 export interface Warning {

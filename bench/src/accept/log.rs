@@ -1,13 +1,14 @@
 //! The log: a line of JSON for each check, with the machine that it was measured on.
 
+use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 use std::thread::available_parallelism;
 use std::time::SystemTime;
 
 use anyhow::{Context, Result};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Judged;
 use super::check::{Check, Ended};
@@ -65,6 +66,20 @@ pub fn machine_sentence() -> String {
     format!("{cpus} CPUs ({cpu}; {}), Linux {kernel}, load {load}", flags.join(" "))
 }
 
+/// The checks that a log is about; none where there is no such file yet.
+pub fn checks_in(path: &Path) -> Result<BTreeSet<String>> {
+    #[derive(Deserialize)]
+    struct Name {
+        check: String,
+    }
+    let text = match fs::read_to_string(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        text => text.with_context(|| format!("reading {}", path.display()))?,
+    };
+    let name = |line| serde_json::from_str(line).map(|Name { check }| check);
+    text.lines().map(name).collect::<Result<_, _>>().with_context(|| format!("{} is no such log", path.display()))
+}
+
 /// Appends what became of a check.
 pub fn append(path: &Path, check: &Check, seed: u64, judged: &Judged) -> Result<()> {
     let line = Line {
@@ -84,4 +99,24 @@ pub fn append(path: &Path, check: &Check, seed: u64, judged: &Judged) -> Result<
         .open(path)
         .with_context(|| format!("opening {} (is its folder there?)", path.display()))?;
     file.write_all(text.as_bytes()).with_context(|| format!("writing {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_says_which_checks_it_is_about() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        assert!(checks_in(&path).unwrap().is_empty());
+        let name = "truth::mutex";
+        let check = super::super::checks::all().into_iter().find(|check| check.name == name).unwrap();
+        let judged =
+            Judged { verdict: Verdict::Accepted, tally: Tally::default(), runs: Vec::new(), seconds: 0.0 };
+        append(&path, &check, 1, &judged).unwrap();
+        assert_eq!(checks_in(&path).unwrap().into_iter().collect::<Vec<_>>(), [name]);
+        fs::write(&path, "no log\n").unwrap();
+        assert!(checks_in(&path).is_err());
+    }
 }

@@ -39,6 +39,10 @@ pub struct Options {
     #[arg(long, value_name = "LOG")]
     json: Option<PathBuf>,
 
+    /// Leave out the checks that the file of --json has already: one log of them all, made in several parts
+    #[arg(long, requires = "json")]
+    rest: bool,
+
     /// Ask about this file, and print what that took: what one of the checks starts
     #[arg(long, hide = true, value_name = "FILE")]
     ask: Option<PathBuf>,
@@ -67,6 +71,10 @@ pub fn run(options: &Options, seed: u64, machine: &Machine, whatif: &Whatif) -> 
     };
     let mut checks: Vec<Check> = checks::all().into_iter().filter(is_chosen).collect();
     ensure!(!checks.is_empty(), "no check has such a name; --list prints them");
+    if let Some(log) = options.json.as_ref().filter(|_| options.rest) {
+        let known = log::checks_in(log)?;
+        checks.retain(|check| !known.contains(check.name.as_ref()));
+    }
     if options.list {
         for check in &checks {
             println!("{}", check.name);

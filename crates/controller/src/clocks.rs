@@ -31,8 +31,14 @@ const KNOWN: u32 = 50;
 /// Where threads together wait for a smaller part of the time, as a divisor, it does not matter what for.
 const LITTLE: u64 = 50;
 
-/// What is known of a source, as recordings have it.
-pub fn known(source: &Source) -> Option<Arrivals> {
+/// What is known of all arrivals, as recordings have it.
+pub fn known(arrivals: &wire::arrivals::Arrivals) -> impl Iterator<Item = Arrivals> {
+    let count = arrivals.own.load(Relaxed);
+    let own = Arrivals { kind: ArrivalKind::Own, port: 0, clock: ArrivalClock::Closed, slope: None, count };
+    arrivals.used().filter_map(known_of).chain((count > 0).then_some(own))
+}
+
+fn known_of(source: &Source) -> Option<Arrivals> {
     let (kind, port) = source.kind()?;
     let kind = match kind {
         Kind::Accepted => ArrivalKind::Accepted,

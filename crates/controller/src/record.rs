@@ -299,7 +299,7 @@ impl Session {
 
     /// Writes what is known of arrivals from outside by now.
     pub fn arrivals(&mut self, memory: &wire::SharedMemory) -> Result<()> {
-        let known: Vec<_> = memory.arrivals.used().filter_map(super::clocks::known).collect();
+        let known: Vec<_> = super::clocks::known(&memory.arrivals).collect();
         Ok(self.recorder.set_arrivals(self.id, &known)?)
     }
 

@@ -39,8 +39,8 @@ pub(crate) fn check(regions: &mut [RegionEstimate]) {
             estimate.doubt(bar);
         }
         let is_within = counted(estimate).zip(probable).is_some_and(|(chance, probable)| chance <= probable);
-        let says = estimate.effect.is_some_and(|effect| effect.says_something());
-        estimate.is_probable = is_within && says && estimate.verdict == Verdict::NotEnoughData;
+        estimate.is_probable =
+            is_within && estimate.says_something() && estimate.verdict == Verdict::NotEnoughData;
     }
 }
 

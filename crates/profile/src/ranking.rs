@@ -59,6 +59,8 @@ pub struct Doubts {
     pub busy: usize,
     /// More of something had ended than begun ([`WindowFlags::UNMATCHED`]).
     pub unmatched: usize,
+    /// The clock of arrivals was not known yet, and was found out later in the session to be what they had been treated by: not in doubt any more.
+    pub settled: usize,
 }
 
 /// The share of windows during which others may have used the machine.
@@ -71,12 +73,13 @@ impl Doubts {
         (busy > BUSY).then_some(busy)
     }
 
-    fn of(windows: &[Window]) -> Doubts {
+    fn of(windows: &[Window], settled: usize) -> Doubts {
         let count = |flag| windows.iter().filter(|window| window.flags.has(flag)).count();
         Doubts {
             windows: windows.len(),
             busy: count(WindowFlags::BUSY),
             unmatched: count(WindowFlags::UNMATCHED),
+            settled,
         }
     }
 }
@@ -158,7 +161,7 @@ pub struct LeftOut {
 impl Profile {
     /// Estimates everything that `rows` can tell.
     pub fn new(mut rows: Rows, options: &EstimateOptions) -> Profile {
-        forget_doubts(&mut rows);
+        let settled = forget_doubts(&mut rows);
         let points = summaries(&rows);
         let live = || points.iter().filter(|point| !point.idle);
         let drift: Vec<Drift> = live()
@@ -216,7 +219,7 @@ impl Profile {
         let is_changed = rows.warned(Warning::SLOW_BESIDE_POINT).next().is_some();
         regions.iter_mut().for_each(|region| region.distrust(is_changed));
         regions.sort_by(|a, b| a.best().total_cmp(b.best()).then(a.region.cmp(&b.region)));
-        let doubts = Doubts::of(&rows.windows);
+        let doubts = Doubts::of(&rows.windows, settled);
         let candidates = candidates(&rows, &regions);
         let programs: BTreeSet<&str> = rows.regions.values().filter_map(Region::program).collect();
         let has_programs = programs.len() > 1;
@@ -302,6 +305,11 @@ impl Rank {
 }
 
 impl PointEstimate {
+    /// Whether its effect excludes anything that could be so.
+    pub(crate) fn says_something(&self) -> bool {
+        self.effect.is_some_and(|effect| effect.says_something())
+    }
+
     fn rank(&self) -> Rank {
         match (self.verdict, &self.slope) {
             (_, None) => Rank(3, 0.0),
@@ -337,12 +345,13 @@ impl RegionEstimate {
 }
 
 /// Takes back what windows say of arrivals whose clock was not known yet, where it was found out later in the session that all of them wait for answers.
-fn forget_doubts(rows: &mut Rows) {
+/// Says how many windows had said something.
+fn forget_doubts(rows: &mut Rows) -> usize {
     let sessions = rows.sessions.iter().filter(|session| Arrivals::are_closed(&session.arrivals));
     let closed: BTreeSet<SessionId> = sessions.map(|session| session.id).collect();
-    for window in rows.windows.iter_mut().filter(|window| closed.contains(&window.session)) {
-        window.audit.iter_mut().for_each(|audit| audit.doubtful = Nanos::ZERO);
-    }
+    let windows = rows.windows.iter_mut().filter(|window| closed.contains(&window.session));
+    let doubtful = windows.filter_map(|window| window.audit.as_mut()).map(|audit| &mut audit.doubtful);
+    doubtful.filter(|time| **time > Nanos::ZERO).map(|time| *time = Nanos::ZERO).count()
 }
 
 /// Throughput points and latency pairs, in the order in which they are shown.

@@ -136,18 +136,23 @@ fn clients_that_are_found_to_wait_for_their_answers_were_treated_right_before_th
     let source = |kind, clock, count| Arrivals { kind, port: 8080, clock, slope: Some((1.0, 0.02)), count };
     let (closed, undecided) = (ArrivalClock::Closed, ArrivalClock::Undecided);
     let clients = source(ArrivalKind::Accepted, closed, 900);
-    let doubt = |arrivals: Vec<Arrivals>| {
+    let profile = |arrivals: Vec<Arrivals>| {
         let mut rows = rows(&[truth("hash.c:88", 0.55)]);
         for window in &mut rows.windows {
             let audit = Audit { doubtful: Nanos::from_millis(50), ..Audit::default() };
             window.audit = Some(audit);
         }
         rows.sessions[0].arrivals = arrivals;
-        Profile::new(rows, &EstimateOptions::default()).regions[0].points[0].clock_error
+        Profile::new(rows, &EstimateOptions::default())
     };
+    let doubt = |arrivals| profile(arrivals).regions[0].points[0].clock_error;
     assert!(doubt(vec![]) > 0.1);
     assert!(doubt(vec![source(ArrivalKind::Accepted, undecided, 900)]) > 0.1);
     assert_eq!(doubt(vec![clients.clone()]), 0.0);
+    let settled = |arrivals| profile(arrivals).doubts.settled > 0;
+    assert!(settled(vec![clients.clone()]) && !settled(vec![source(ArrivalKind::Accepted, undecided, 900)]));
+    // Connections of the program's own say nothing of those from outside.
+    assert!(doubt(vec![source(ArrivalKind::Own, closed, 900)]) > 0.1);
     // What listens hardly had a connection.
     assert_eq!(doubt(vec![clients.clone(), source(ArrivalKind::Listener, undecided, 0)]), 0.0);
     for (kind, clock) in [

@@ -281,6 +281,9 @@ fn look(fd: c_int) {
         peer.name.store(name.unwrap_or(0), Relaxed);
         peer.since.store(sys::now().0, Relaxed);
         peer.what.store(what, Relaxed);
+        if is_own {
+            shared().arrivals.own.fetch_add(1, Relaxed);
+        }
     }
 }
 
@@ -300,6 +303,7 @@ fn is_inside(peer: &Peer, ends: Ends) -> bool {
     let is_own = name != 0 && shared().channels.take_connected(name);
     if is_own {
         peer.what.store(NONE, Relaxed);
+        shared().arrivals.own.fetch_add(1, Relaxed);
     }
     is_own
 }

@@ -541,6 +541,9 @@ impl Source {
 #[repr(C)]
 pub struct Arrivals {
     sources: [Source; SOURCES],
+    /// New connections that were found to be the program's own, by the name that who connected left or by their process: what comes by them
+    /// does not come from outside.
+    pub own: AtomicU64,
 }
 
 impl Arrivals {

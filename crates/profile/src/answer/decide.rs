@@ -50,10 +50,7 @@ impl Decision {
         }
         let most = |piece: &Piece| piece.estimate.as_ref().and_then(most);
         let left = at(&|piece| piece.estimate.is_some() && most(piece).is_none_or(|most| most > LITTLE));
-        let says = |piece: &Piece| {
-            let effect = piece.estimate.as_ref().and_then(|estimate| estimate.effect);
-            effect.is_some_and(|effect| effect.says_something())
-        };
+        let says = |piece: &Piece| piece.estimate.as_ref().is_some_and(PointEstimate::says_something);
         let ruled_out: Vec<f64> = pieces.iter().filter_map(most).filter(|most| *most <= LITTLE).collect();
         match (left.len(), ruled_out.len()) {
             (0, 1..) => Decision::NothingAbove(ruled_out.into_iter().fold(0.0, f64::max)),
@@ -148,7 +145,7 @@ fn probably_helps(estimate: &PointEstimate) -> bool {
 /// What it may be worth at most at [`REFERENCE`]; `None` where that is a guess.
 fn most(estimate: &PointEstimate) -> Option<f64> {
     let is_known = estimate.blocks >= ENOUGH_BLOCKS && estimate.verdict != Verdict::NotTrusted;
-    estimate.effect.filter(|effect| is_known && effect.says_something()).map(|effect| effect.hi)
+    estimate.effect.filter(|_| is_known && estimate.says_something()).map(|effect| effect.hi)
 }
 
 /// "a, b or c".

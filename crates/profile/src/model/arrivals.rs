@@ -21,7 +21,11 @@ impl Arrivals {
     /// that hardly had new connections say nothing.
     pub fn are_closed(all: &[Arrivals]) -> bool {
         const HARDLY_ANY: u64 = 40;
-        let is_used = |one: &&Arrivals| one.kind != ArrivalKind::Listener || one.count > HARDLY_ANY;
+        let is_used = |one: &&Arrivals| match one.kind {
+            ArrivalKind::Listener => one.count > HARDLY_ANY,
+            ArrivalKind::Own => false,
+            _ => true,
+        };
         let mut used = all.iter().filter(is_used).peekable();
         used.peek().is_some() && used.all(|one| one.clock == ArrivalClock::Closed)
     }
@@ -68,6 +72,8 @@ named! {
         Pipe = "pipe",
         /// New connections that carry one request each.
         Listener = "listener",
+        /// New connections that the program itself has made: not from outside. Their clock is the program's, so it is closed.
+        Own = "own",
     }
 }
 

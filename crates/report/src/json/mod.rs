@@ -798,11 +798,17 @@ struct OfDoubts {
     windows: usize,
     windows_busy: usize,
     windows_unmatched: usize,
+    windows_settled: usize,
 }
 
 impl OfDoubts {
     fn new(doubts: &Doubts) -> Self {
-        OfDoubts { windows: doubts.windows, windows_busy: doubts.busy, windows_unmatched: doubts.unmatched }
+        OfDoubts {
+            windows: doubts.windows,
+            windows_busy: doubts.busy,
+            windows_unmatched: doubts.unmatched,
+            windows_settled: doubts.settled,
+        }
     }
 }
 

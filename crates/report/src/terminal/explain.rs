@@ -3,7 +3,7 @@
 use profile::{
     ArrivalClock, ArrivalKind, Arrivals, Audited, BlockRow, Estimate, Explanation, Nanos, Phase,
     PointEstimate, PointExplanation, PointSummary, Reading, Session, Shares, SpeedupSum, Target,
-    WithoutEstimate, Working, printable,
+    WithoutEstimate, Working, counted, printable,
 };
 
 use super::paint::{Colour, paint};
@@ -37,6 +37,14 @@ pub fn render(explanation: &Explanation<'_>, style: Style) -> String {
     if !arrivals.is_empty() {
         line_of(&mut out, "\nArrivals from outside");
         arrivals.into_iter().for_each(|arrivals| note(&mut out, &of_arrivals(arrivals), style));
+        let settled = explanation.profile.doubts.settled as u64;
+        if settled > 0 {
+            let known = format!(
+                "{} before that was known had treated them so: not in doubt",
+                counted(settled, "measurement")
+            );
+            note(&mut out, &known, style);
+        }
     }
     line_of(&mut out, "\nMeasured by");
     for session in explanation.sessions() {
@@ -493,6 +501,12 @@ fn of_arrivals(arrivals: &Arrivals) -> String {
         ArrivalKind::Datagrams => format!("datagrams at port {}", arrivals.port),
         ArrivalKind::Listener => format!("new connections to port {}", arrivals.port),
         ArrivalKind::Pipe => "pipes".to_owned(),
+        ArrivalKind::Own => {
+            return format!(
+                "{} that the program has made itself: not from outside",
+                counted(arrivals.count, "new connection")
+            );
+        }
     };
     let clock = match arrivals.clock {
         ArrivalClock::Closed => "closed loop, clients wait for their answers",
