@@ -77,7 +77,10 @@ pub fn checks_in(path: &Path) -> Result<BTreeSet<String>> {
         text => text.with_context(|| format!("reading {}", path.display()))?,
     };
     let name = |line| serde_json::from_str(line).map(|Name { check }| check);
-    text.lines().map(name).collect::<Result<_, _>>().with_context(|| format!("{} is no such log", path.display()))
+    text.lines()
+        .map(name)
+        .collect::<Result<_, _>>()
+        .with_context(|| format!("{} is no such log", path.display()))
 }
 
 /// Appends what became of a check.

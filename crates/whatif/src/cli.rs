@@ -99,6 +99,10 @@ pub enum Command {
         after_help = "Example: whatif completions bash > ~/.local/share/bash-completion/completions/whatif"
     )]
     Completions(Completions),
+    /// Serve programming assistants: tools to profile, explain and compare
+    #[command(after_help = "Example: whatif mcp\n\n\
+        A server of the Model Context Protocol on standard input and output, which assistants start themselves. It runs the programs that they ask for, as the user that it runs as.")]
+    Mcp,
     /// Write the manual pages into a folder
     #[command(hide = true, after_help = "Example: whatif man /usr/local/share/man/man1")]
     Man(Man),

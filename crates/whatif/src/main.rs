@@ -16,6 +16,7 @@ mod head;
 mod import;
 mod live;
 mod manual;
+mod mcp;
 mod merge;
 mod open;
 mod overview;
@@ -88,6 +89,7 @@ fn main() {
         Command::Db(Db { command: DbCommand::Import(args) }) => import::import(&args),
         Command::Db(Db { command: DbCommand::Cycles(command) }) => continuous::care(&command),
         Command::Completions(args) => completions::print(args.shell),
+        Command::Mcp => mcp::mcp(),
         Command::Man(args) => manual::write(&args.folder),
     };
     if let Err(error) = result {

@@ -32,7 +32,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("A whole machine, all day", &["collect", "status", "top", "diff", "stats", "flame", "list", "annotate"]),
     ("Many machines", &["agent", "fleet"]),
     ("Recordings and databases", &["db"]),
-    ("Your shell", &["completions"]),
+    ("Your shell and your assistant", &["completions", "mcp"]),
 ];
 
 /// The template of `whatif --help`, with the groups in it.

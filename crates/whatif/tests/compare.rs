@@ -6,18 +6,20 @@ use profile::*;
 use std::path::Path;
 
 /// Slopes of lines of `hash.c`, and how many visits there are for each that is usual.
-struct Recorded {
+pub struct Recorded {
     seed: u64,
     level: f64,
     slopes: &'static [(&'static str, f64)],
 }
 
-const BEFORE: Recorded = Recorded { seed: 1, level: 1.0, slopes: &[("hash.c:88", 0.5), ("hash.c:12", 0.0)] };
+pub const BEFORE: Recorded =
+    Recorded { seed: 1, level: 1.0, slopes: &[("hash.c:88", 0.5), ("hash.c:12", 0.0)] };
 /// 10 % fewer visits: the period is 11 % longer. And another line is critical.
-const SLOWER: Recorded = Recorded { seed: 2, level: 0.9, slopes: &[("hash.c:88", 0.0), ("hash.c:12", 0.4)] };
+pub const SLOWER: Recorded =
+    Recorded { seed: 2, level: 0.9, slopes: &[("hash.c:88", 0.0), ("hash.c:12", 0.4)] };
 
 impl Recorded {
-    fn rows(&self) -> Rows {
+    pub fn rows(&self) -> Rows {
         let truth = |&(name, slope)| Truth { name, slope, noise: 0.05, blocks: 40 };
         let mut rows = rows_of(self.seed, &self.slopes.iter().map(truth).collect::<Vec<_>>());
         rows.sessions[0].start.started = Nanos::new(self.seed);
@@ -56,7 +58,7 @@ fn record(path: &Path, rows: &Rows) {
 }
 
 /// Two recordings, `a.db` and `b.db`.
-fn recordings(before: &Rows, after: &Rows) -> Sandbox {
+pub fn recordings(before: &Rows, after: &Rows) -> Sandbox {
     let sandbox = Sandbox::new();
     record(&sandbox.path("a.db"), before);
     record(&sandbox.path("b.db"), after);

@@ -28,6 +28,7 @@ mod live;
 #[path = "../../fleet/tests/support/machines.rs"]
 mod machines;
 mod matrix;
+mod mcp;
 mod named;
 #[allow(dead_code, reason = "the tests of the crate `fleet` use the rest")]
 #[path = "../../fleet/tests/support/nodes.rs"]
