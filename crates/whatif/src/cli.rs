@@ -1,8 +1,9 @@
 //! What can be typed.
 
 use crate::continuous::cli::Care;
-use crate::{overview, version};
+use crate::{overview, settings, version};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use controller::Usage;
 use controller::arguments::Run;
 use profile::condition::Condition;
 use std::ffi::OsString;
@@ -19,12 +20,18 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// What was typed. Ends the process where that is a mistake, or asks for help.
+    /// What was typed, with what `whatif.toml` adds. Ends the process where that is a mistake, or asks for help.
     pub fn of_arguments() -> Self {
-        Self::try_parse().unwrap_or_else(|error| {
-            let words: Vec<_> = std::env::args_os().skip(1).collect();
-            overview::with_advice(error, &words).exit()
-        })
+        let typed: Vec<_> = std::env::args_os().skip(1).collect();
+        let (words, said) = settings::completed(typed).unwrap_or_else(|error| {
+            kernel::say!("whatif: {error}");
+            std::process::exit(Usage::STATUS)
+        });
+        if let Some(said) = said.filter(|_| !words.iter().any(|word| word == "-q" || word == "--quiet")) {
+            kernel::say!("whatif: {said}");
+        }
+        Self::try_parse_from(std::iter::once("whatif".into()).chain(words.iter().cloned()))
+            .unwrap_or_else(|error| overview::with_advice(error, &words).exit())
     }
 }
 
@@ -99,7 +106,7 @@ pub enum Command {
         after_help = "Example: whatif completions bash > ~/.local/share/bash-completion/completions/whatif"
     )]
     Completions(Completions),
-    /// Serve programming assistants: tools to profile, explain and compare
+    /// Serve programming assistants: tools that profile and compare
     #[command(after_help = "Example: whatif mcp\n\n\
         A server of the Model Context Protocol on standard input and output, which assistants start themselves. It runs the programs that they ask for, as the user that it runs as.")]
     Mcp,

@@ -23,6 +23,7 @@ mod overview;
 mod pass;
 mod percent;
 mod run;
+mod settings;
 mod show;
 mod site;
 mod version;
