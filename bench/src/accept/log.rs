@@ -1,6 +1,6 @@
 //! The log: a line of JSON for each check, with the machine that it was measured on.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
@@ -66,21 +66,20 @@ pub fn machine_sentence() -> String {
     format!("{cpus} CPUs ({cpu}; {}), Linux {kernel}, load {load}", flags.join(" "))
 }
 
-/// The checks that a log is about; none where there is no such file yet.
-pub fn checks_in(path: &Path) -> Result<BTreeSet<String>> {
+/// What became of the checks that a log is about; none where there is no such file yet. The last line of one that was cut off is no line.
+pub fn checks_in(path: &Path) -> Result<BTreeMap<String, Verdict>> {
     #[derive(Deserialize)]
-    struct Name {
+    struct Known {
         check: String,
+        verdict: Verdict,
     }
     let text = match fs::read_to_string(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
         text => text.with_context(|| format!("reading {}", path.display()))?,
     };
-    let name = |line| serde_json::from_str(line).map(|Name { check }| check);
-    text.lines()
-        .map(name)
-        .collect::<Result<_, _>>()
-        .with_context(|| format!("{} is no such log", path.display()))
+    let known = |line: &str| serde_json::from_str(line).map(|Known { check, verdict }| (check, verdict));
+    let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    lines.map(known).collect::<Result<_, _>>().with_context(|| format!("{} is no such log", path.display()))
 }
 
 /// Appends what became of a check.
@@ -118,7 +117,10 @@ mod tests {
         let judged =
             Judged { verdict: Verdict::Accepted, tally: Tally::default(), runs: Vec::new(), seconds: 0.0 };
         append(&path, &check, 1, &judged).unwrap();
-        assert_eq!(checks_in(&path).unwrap().into_iter().collect::<Vec<_>>(), [name]);
+        let whole = fs::read_to_string(&path).unwrap();
+        fs::write(&path, whole + "{\"check\": \"trut").unwrap();
+        let known: Vec<_> = checks_in(&path).unwrap().into_iter().collect();
+        assert_eq!(known, [(name.to_owned(), Verdict::Accepted)]);
         fs::write(&path, "no log\n").unwrap();
         assert!(checks_in(&path).is_err());
     }

@@ -9,6 +9,7 @@ mod checks;
 mod log;
 mod plan;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -71,10 +72,11 @@ pub fn run(options: &Options, seed: u64, machine: &Machine, whatif: &Whatif) -> 
     };
     let mut checks: Vec<Check> = checks::all().into_iter().filter(is_chosen).collect();
     ensure!(!checks.is_empty(), "no check has such a name; --list prints them");
-    if let Some(log) = options.json.as_ref().filter(|_| options.rest) {
-        let known = log::checks_in(log)?;
-        checks.retain(|check| !known.contains(check.name.as_ref()));
-    }
+    let known = match options.json.as_ref().filter(|_| options.rest) {
+        Some(log) => log::checks_in(log)?,
+        None => BTreeMap::new(),
+    };
+    checks.retain(|check| !known.contains_key(check.name.as_ref()));
     if options.list {
         for check in &checks {
             println!("{}", check.name);
@@ -111,8 +113,10 @@ pub fn run(options: &Options, seed: u64, machine: &Machine, whatif: &Whatif) -> 
         with(Verdict::Inconclusive).count(),
         machine.watch().sentence()
     );
-    if rejected > 0 {
-        let names: Vec<&str> = with(Verdict::Rejected).map(|(name, _)| name.as_ref()).collect();
+    let earlier = known.iter().filter(|(_, verdict)| **verdict == Verdict::Rejected);
+    let now = with(Verdict::Rejected).map(|(name, _)| name.as_ref());
+    let names: Vec<&str> = earlier.map(|(name, _)| name.as_str()).chain(now).collect();
+    if !names.is_empty() {
         bail!("rejected: {} (repeat with --only NAME)", names.join(", "));
     }
     Ok(())

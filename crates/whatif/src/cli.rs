@@ -23,7 +23,7 @@ impl Cli {
     /// What was typed, with what `whatif.toml` adds. Ends the process where that is a mistake, or asks for help.
     pub fn of_arguments() -> Self {
         let typed: Vec<_> = std::env::args_os().skip(1).collect();
-        let (words, said) = settings::completed(typed).unwrap_or_else(|error| {
+        let (words, said) = settings::completed(typed, with_settings).unwrap_or_else(|error| {
             kernel::say!("whatif: {error}");
             std::process::exit(Usage::STATUS)
         });
@@ -32,6 +32,15 @@ impl Cli {
         }
         Self::try_parse_from(std::iter::once("whatif".into()).chain(words.iter().cloned()))
             .unwrap_or_else(|error| overview::with_advice(error, &words).exit())
+    }
+}
+
+/// A command that `whatif.toml` has options for.
+fn with_settings(name: &str) -> Option<clap::Command> {
+    match name {
+        "run" => Some(Run::augment_args(clap::Command::new("run"))),
+        "points" => Some(Points::augment_args(clap::Command::new("points"))),
+        _ => None,
     }
 }
 

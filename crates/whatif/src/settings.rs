@@ -11,8 +11,6 @@ use clap::{ArgAction, ArgMatches, Args as _, Command};
 use controller::arguments::Run;
 use toml::{Table, Value};
 
-use crate::cli::Points;
-
 /// Where it is looked for, in the current folder.
 const FILE: &str = "whatif.toml";
 /// What is no option: the program and its arguments.
@@ -20,12 +18,13 @@ const PROGRAM: &str = "program";
 /// How long a run is to last says nothing of how long places are looked for.
 const ONLY_OF_RUN: &str = "duration";
 
-/// The words with what the file says, and what is said of it. `typed`: behind `whatif`.
-pub fn completed(typed: Vec<OsString>) -> Result<(Vec<OsString>, Option<String>), String> {
-    let command = match typed.first().and_then(|word| word.to_str()) {
-        Some("run") => Run::augment_args(Command::new("run")),
-        Some("points") => Points::augment_args(Command::new("points")),
-        _ => return Ok((typed, None)),
+/// The words with what the file says, and what is said of it. `typed`: behind `whatif`; `command_of`: a command that the file is for, by its name.
+pub fn completed(
+    typed: Vec<OsString>,
+    command_of: impl FnOnce(&str) -> Option<Command>,
+) -> Result<(Vec<OsString>, Option<String>), String> {
+    let Some(command) = typed.first().and_then(|word| word.to_str()).and_then(command_of) else {
+        return Ok((typed, None));
     };
     let text = match std::fs::metadata(FILE) {
         Err(_) => return Ok((typed, None)),
@@ -138,7 +137,10 @@ mod tests {
     fn completed(settings: &str, typed: &str) -> Result<String, String> {
         let typed: Vec<OsString> = typed.split_whitespace().map(Into::into).collect();
         let command = match typed[0].to_str() {
-            Some("points") => Points::augment_args(Command::new("points")),
+            Some("points") => {
+                let (scope, program) = (clap::Arg::new("scope").long("scope"), clap::Arg::new(PROGRAM));
+                Command::new("points").args([scope, program.num_args(1..).required(true)])
+            }
             _ => Run::augment_args(Command::new("run")),
         };
         let (words, _) = with_settings(settings, command, typed)?;

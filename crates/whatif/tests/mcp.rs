@@ -111,7 +111,7 @@ fn an_assistant_profiles_a_program() {
     assert_eq!(run["answer"]["version"], 1, "{run:#}");
     assert_eq!(run["recording"], json!(folder.join("x.db")));
     assert!(served.told > 0, "a client that hears nothing gives up");
-    let points = served.answered("points", &json!({"program": [live, "1000"], "seconds": 1}));
+    let points = served.answered("points", &json!({"program": [live, "1000"], "seconds": 3}));
     assert!(points["found"]["places"].is_array(), "{points:#}");
     served.leave();
 }
@@ -131,7 +131,11 @@ fn an_assistant_compares_recordings() {
 
 #[test]
 fn what_is_wrong_is_said_to_the_assistant() {
-    let mut served = Served::start(Sandbox::new());
+    let mut served = Served::start(recordings(&BEFORE.rows(), &SLOWER.rows()));
+    // There is an answer already, to something else.
+    let old = served.sandbox.path("a.db");
+    let refused = served.refused("run", &json!({"program": ["./no-such-program"], "recording": old}));
+    assert!(refused.contains("was not found"), "{refused}");
     for (tool, arguments, said) in [
         ("run", json!({"program": [], "recording": "x.db"}), "`program` is empty"),
         ("run", json!({"program": ["./no-such-program"], "recording": "x.db"}), "was not found"),
@@ -151,6 +155,28 @@ fn what_is_wrong_is_said_to_the_assistant() {
 }
 
 #[test]
+fn what_a_program_leaves_behind_holds_nothing_up() {
+    let Some(live) = program("live.c") else { return };
+    let mut served = Served::start(Sandbox::new());
+    let pid = served.sandbox.path("pid");
+    // It has the pipe that whatif and the program write messages to.
+    let script = format!("sleep 100000 & echo $! > {}; exec {} 1", pid.display(), live.display());
+    let arguments = json!({
+        "program": ["sh", "-c", script],
+        "recording": served.sandbox.path("x.db"),
+        "seconds": 3,
+    });
+    served.call("run", &arguments);
+    let left: i32 = std::fs::read_to_string(pid).unwrap().trim().parse().unwrap();
+    // It may have been ended with the program.
+    let _ = rustix::process::kill_process(
+        rustix::process::Pid::from_raw(left).unwrap(),
+        rustix::process::Signal::KILL,
+    );
+    served.leave();
+}
+
+#[test]
 fn programs_end_with_the_request_and_with_the_client() {
     let mut served = Served::start(Sandbox::new());
     let end: [fn(&mut Served); 2] = [
@@ -166,7 +192,7 @@ fn programs_end_with_the_request_and_with_the_client() {
         let script = format!("echo $$ > {0}.part; mv {0}.part {0}; exec sleep 100000", pid.display());
         let arguments = json!({
             "program": ["sh", "-c", script],
-            "recording": served.sandbox.path("x.db"),
+            "recording": served.sandbox.path(&format!("{nth}.db")),
             "seconds": 100_000,
         });
         served.begin("tools/call", &json!({"name": "run", "arguments": arguments}));

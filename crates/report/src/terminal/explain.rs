@@ -33,7 +33,10 @@ pub fn render(explanation: &Explanation<'_>, style: Style) -> String {
         );
         of_audit(&mut out, &audit, style);
     }
-    let arrivals: Vec<_> = explanation.sessions().flat_map(|session| &session.arrivals).collect();
+    // What never sent anything is not worth a line.
+    let is_used = |one: &&Arrivals| one.count > 0 || one.clock != ArrivalClock::Undecided;
+    let arrivals: Vec<_> =
+        explanation.sessions().flat_map(|session| &session.arrivals).filter(is_used).collect();
     if !arrivals.is_empty() {
         line_of(&mut out, "\nArrivals from outside");
         arrivals.into_iter().for_each(|arrivals| note(&mut out, &of_arrivals(arrivals), style));

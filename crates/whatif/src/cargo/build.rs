@@ -29,15 +29,25 @@ struct Metadata {
     target_directory: PathBuf,
 }
 
-/// Builds the one program that was asked for, as it is here or as it was in a revision.
-pub fn program(asked: &Words, revision: Option<&OsStr>) -> Result<PathBuf> {
-    let Some(revision) = revision else { return built(&mut cargo("build"), asked) };
-    let metadata = metadata(asked)?;
-    let was = Worktree::of(&metadata, revision)?;
+/// Builds the one program that was asked for.
+pub fn program(asked: &Words) -> Result<PathBuf> {
     let mut command = cargo("build");
-    // Where this is in the workspace, there.
-    command.current_dir(was.here()?);
-    command.env("CARGO_TARGET_DIR", metadata.target_directory.join("whatif-was"));
+    command.args(&asked.of_cargo);
+    built(&mut command, asked)
+}
+
+/// The same as it was in another revision, in a folder of its own.
+pub fn program_as_it_was(asked: &Words, revision: &OsStr) -> Result<PathBuf> {
+    let Metadata { workspace_root, target_directory } = metadata(asked)?;
+    let manifest = asked.value("--manifest-path").map(PathBuf::from);
+    let folder = manifest.as_deref().map_or(Path::new("."), |manifest| {
+        manifest.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    });
+    let was = Worktree::of(&workspace_root, &target_directory.join("whatif-was"), revision)?;
+    let mut command = cargo("build");
+    command.args(asked.of_cargo_without(&["--target-dir", "--manifest-path"]));
+    command.arg("--target-dir").arg(target_directory.join("whatif-was"));
+    command.current_dir(was.folder(folder)?);
     built(&mut command, asked)
 }
 
@@ -48,9 +58,9 @@ fn cargo(command: &str) -> Command {
 }
 
 fn built(command: &mut Command, asked: &Words) -> Result<PathBuf> {
-    command.args(&asked.of_cargo);
     let profile = asked.value("--profile").unwrap_or("release");
-    if asked.value("--profile").is_none() {
+    let is_named = ["--profile", "--release", "-r"].iter().any(|option| asked.has_of_cargo(option));
+    if !is_named {
         command.arg("--release");
     }
     // As if the package's own file said so. What the user has set in the environment stays.
@@ -76,7 +86,7 @@ fn built(command: &mut Command, asked: &Words) -> Result<PathBuf> {
     match programs.len() {
         0 => bail!("the package has no program; name one with --example or --package"),
         1 => Ok(programs.into_values().next().unwrap_or_default()),
-        _ => bail!("the package has several programs; name one: --bin {}", names.join(", --bin ")),
+        _ => bail!("the package has several programs; name one (--bin, --example): {}", names.join(", ")),
     }
 }
 
@@ -98,31 +108,27 @@ struct Worktree {
 }
 
 impl Worktree {
-    fn of(metadata: &Metadata, revision: &OsStr) -> Result<Self> {
-        let root = metadata.target_directory.join("whatif-was").join("source");
-        let repository = git(&metadata.workspace_root, ["rev-parse", "--show-toplevel"])?;
-        let was = Self { root, repository: repository.into() };
-        // One that was left over, where this was killed.
+    fn of(workspace: &Path, folder: &Path, revision: &OsStr) -> Result<Self> {
+        let repository = PathBuf::from(git(workspace, ["rev-parse", "--show-toplevel"])?);
+        std::fs::create_dir_all(folder)?;
+        // Of this process alone. Those that were left over are forgotten as soon as their folders are gone.
+        let root = folder.join(format!("source-{}", std::process::id()));
+        let was = Self { root, repository };
         was.remove();
-        let add = [
-            "worktree".as_ref(),
-            "add".as_ref(),
-            "--detach".as_ref(),
-            "--force".as_ref(),
-            was.root.as_os_str(),
-            revision,
-        ];
-        git(&was.repository, add)?;
+        let add = ["worktree", "add", "--detach"].map(OsStr::new);
+        git(&was.repository, add.into_iter().chain([was.root.as_os_str(), revision]))?;
         Ok(was)
     }
 
     /// The folder in it that corresponds to this one.
-    fn here(&self) -> Result<PathBuf> {
-        let here = std::env::current_dir()?;
-        let within = here.strip_prefix(&self.repository).context("this folder is in no repository of git")?;
-        let there = self.root.join(within);
-        ensure!(there.is_dir(), "{} was not there in that revision", within.display());
-        Ok(there)
+    fn folder(&self, now: &Path) -> Result<PathBuf> {
+        let now = now.canonicalize().with_context(|| format!("looking for {}", now.display()))?;
+        let within = now.strip_prefix(&self.repository);
+        let within =
+            within.with_context(|| format!("{} is not in {}", now.display(), self.repository.display()))?;
+        let then = self.root.join(within);
+        ensure!(then.is_dir(), "{} was not there in that revision", within.display());
+        Ok(then)
     }
 
     fn remove(&self) {

@@ -12,8 +12,9 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 
-use anyhow::{Context as _, Error, Result};
+use anyhow::{Context as _, Error, Result, bail, ensure};
 
 use self::words::Words;
 
@@ -24,7 +25,7 @@ Build a program of this package with debug information, and profile it
       find out which of its code is worth making faster
   cargo whatif points [OPTIONS] [-- ARGUMENTS]
       suggest progress points for it
-  cargo whatif ab [OPTIONS] [REVISION] [-- ARGUMENTS]
+  cargo whatif ab [--was REVISION] [OPTIONS] [-- ARGUMENTS]
       run it as it is and as it was in that revision [HEAD] by turns: how much
       less time does it need?
   cargo whatif report|open|compare|…
@@ -32,7 +33,7 @@ Build a program of this package with debug information, and profile it
 
 OPTIONS are those of `cargo build` that say what is built (--bin, --example,
 --package, --features, --profile, --manifest-path, …; the profile is `release`
-if none is named) and those of `whatif run`, `points` and `ab`.
+if none is named) and those of `whatif run`, `points` and `ab`. -p is a point.
 
 Example: cargo whatif run --bin server --duration 60 -p server.rs:42 -- --port 8080
 ";
@@ -63,23 +64,42 @@ fn main() {
 
 /// Builds the program, and hands it to the command.
 fn run(words: &[OsString]) -> Result<()> {
-    let asked = Words::of(&words[1..]);
-    let program = build::program(&asked, None)?;
+    let Some(asked) = asked(words)? else { return hand_over(words.iter().cloned()) };
+    let program = build::program(&asked)?;
     let command = words[..1].iter().chain(&asked.of_whatif).cloned();
     hand_over(command.chain(["--".into(), program.into()]).chain(asked.of_program.iter().cloned()))
 }
 
 /// Builds the program twice, and hands both to `whatif ab`, the older one first.
 fn ab(words: &[OsString]) -> Result<()> {
-    let mut asked = Words::of(&words[1..]);
-    let revision = asked.take_revision().unwrap_or_else(|| "HEAD".into());
-    let old = build::program(&asked, Some(&revision))?;
-    let new = build::program(&asked, None)?;
+    let Some(asked) = asked(words)? else { return hand_over(words.iter().cloned()) };
+    // It stands between the two programs.
+    ensure!(
+        !asked.of_program.iter().any(|word| word == "--"),
+        "`whatif ab` cannot give a program the argument --"
+    );
+    // Cargo and git get ^C as well; what they leave is then cleaned up.
+    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::default())?;
+    let old = build::program_as_it_was(&asked, asked.was.as_deref().unwrap_or("HEAD".as_ref()))?;
+    let new = build::program(&asked)?;
+    ensure!(old != new, "both were built as {}", new.display());
     let with_arguments = |program: PathBuf| {
         ["--".into(), OsString::from(program)].into_iter().chain(asked.of_program.iter().cloned())
     };
     let command = words[..1].iter().chain(&asked.of_whatif).cloned();
     hand_over(command.chain(with_arguments(old)).chain(with_arguments(new)))
+}
+
+/// What was typed behind the command, unless that asks for help.
+fn asked(words: &[OsString]) -> Result<Option<Words>> {
+    let asked = Words::of(&words[1..]);
+    if asked.asks("--help") || asked.asks("-h") {
+        return Ok(None);
+    }
+    if let Some(first) = asked.of_whatif.first().filter(|first| !first.as_encoded_bytes().starts_with(b"-")) {
+        bail!("{} is no option; arguments of the program stand behind --", first.display());
+    }
+    Ok(Some(asked))
 }
 
 /// Goes on as `whatif`: the one beside this program, else the one in `PATH`.

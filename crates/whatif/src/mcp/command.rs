@@ -1,9 +1,11 @@
 //! Commands of ours that run for a client.
 
 use std::ffi::OsString;
+use std::future::pending;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::Stdio;
+use std::pin::pin;
+use std::process::{ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -13,7 +15,7 @@ use rmcp::model::ProgressNotificationParam;
 use rmcp::service::RequestContext;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStderr, Command};
 
 /// How much of what a command says is kept, from its end, in bytes.
 const KEPT: usize = 4000;
@@ -21,6 +23,8 @@ const KEPT: usize = 4000;
 const LONGEST: u64 = 16 << 20;
 /// How often a client is told that a command still runs: many give up after a minute of silence.
 const TOLD_EVERY: Duration = Duration::from_secs(2);
+/// What a command has said is there when it has ended. What it has left behind may keep the pipe open for ever.
+const REST: Duration = Duration::from_millis(100);
 
 /// The commands that run now, by their process.
 #[derive(Debug, Default)]
@@ -43,7 +47,7 @@ pub struct Asked<'a> {
     pub arguments: Vec<OsString>,
     /// Where it runs; here, if nothing is said.
     pub directory: Option<&'a Path>,
-    /// How long it takes at least, if that is known.
+    /// How long it takes at least, if it is one that clients are told of.
     pub seconds: Option<f64>,
     /// Whether its standard output is the answer. A program's is dropped.
     pub is_answer: bool,
@@ -61,28 +65,25 @@ impl Running {
         let place =
             || asked.directory.map_or(String::new(), |directory| format!(" in {}", directory.display()));
         let mut child = command.spawn().with_context(|| format!("starting whatif{}", place()))?;
-        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed())).context("it has no number")?;
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take().context("it is a pipe")?);
+        let pid =
+            child.id().and_then(|id| Pid::from_raw(id.cast_signed())).context("it has just been started")?;
         self.0.lock().expect("no one panics").push(pid);
-        let (answer, said, status) = tokio::join!(
-            async {
-                Ok::<_, anyhow::Error>(match stdout {
-                    Some(from) => whole(from).await?,
-                    None => String::new(),
-                })
-            },
-            async {
-                Ok::<_, anyhow::Error>(match stderr {
-                    Some(from) => tail(from).await?,
-                    None => String::new(),
-                })
-            },
-            wait(&mut child, pid, asked.seconds, context),
-        );
-        self.0.lock().expect("no one panics").retain(|one| *one != pid);
-        let status = status?;
+        let answered = async {
+            match stdout {
+                Some(from) => whole(from).await,
+                None => Ok(String::new()),
+            }
+        };
+        let ended = async {
+            let ended = wait(&mut child, pid, stderr, told(asked.seconds, context), context).await;
+            self.0.lock().expect("no one panics").retain(|one| *one != pid);
+            ended
+        };
+        let (answer, ended) = tokio::join!(answered, ended);
+        let (status, said) = ended?;
         let status = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or_default();
-        Ok(Ended { status, answer: answer?, said: said? })
+        Ok(Ended { status, answer: answer?, said })
     }
 
     /// Asks all that run to end, and waits until they have.
@@ -95,42 +96,57 @@ impl Running {
     }
 }
 
-/// As ^C does: the program is asked to end, and what was measured is kept.
+/// The program is asked to end, and what was measured is kept.
 fn end(pid: Pid) {
     // It may have ended by itself.
-    let _ = kill_process(pid, Signal::INT);
+    let _ = kill_process(pid, Signal::TERM);
 }
 
+/// Waits until a command has ended, and keeps the end of what it says.
 async fn wait(
     child: &mut Child,
     pid: Pid,
-    seconds: Option<f64>,
+    mut stderr: ChildStderr,
+    told: impl Future<Output = ()>,
     context: &RequestContext<RoleServer>,
-) -> Result<std::process::ExitStatus> {
-    let (began, token) = (Instant::now(), context.meta.get_progress_token());
-    let mut is_taken_back = false;
-    loop {
+) -> Result<(ExitStatus, String)> {
+    let (mut told, mut tail, mut is_taken_back) = (pin!(told), Tail::default(), false);
+    let mut piece = vec![0; KEPT];
+    let status = loop {
         tokio::select! {
             biased;
             () = context.ct.cancelled(), if !is_taken_back => {
                 is_taken_back = true;
                 end(pid);
             }
-            () = tokio::time::sleep(TOLD_EVERY), if token.is_some() => {
-                if let Some(token) = token.clone() {
-                    let mut told = ProgressNotificationParam::new(token, began.elapsed().as_secs_f64());
-                    told.total = seconds.filter(|total| *total > told.progress);
-                    // A client that does not listen is not told.
-                    let _ = context.peer.notify_progress(told).await;
-                }
-            }
-            status = child.wait() => {
-                if is_taken_back {
-                    bail!("the request was taken back");
-                }
-                return Ok(status?);
-            }
+            () = &mut told => {}
+            count = stderr.read(&mut piece), if !tail.is_whole => tail.add(&piece[..count?]),
+            status = child.wait() => break status?,
         }
+    };
+    while !tail.is_whole
+        && let Ok(count) = tokio::time::timeout(REST, stderr.read(&mut piece)).await
+    {
+        tail.add(&piece[..count?]);
+    }
+    if is_taken_back {
+        bail!("the request was taken back");
+    }
+    Ok((status, tail.text()))
+}
+
+/// Tells a client that has asked for it that a command still runs, and never ends. A client that does not listen holds nothing else up.
+async fn told(seconds: Option<f64>, context: &RequestContext<RoleServer>) {
+    let began = Instant::now();
+    let (Some(seconds), Some(token)) = (seconds, context.meta.get_progress_token()) else {
+        return pending().await;
+    };
+    loop {
+        tokio::time::sleep(TOLD_EVERY).await;
+        let mut told = ProgressNotificationParam::new(token.clone(), began.elapsed().as_secs_f64());
+        told.total = Some(seconds).filter(|total| *total > told.progress);
+        // One that has gone is not told.
+        let _ = context.peer.notify_progress(told).await;
     }
 }
 
@@ -141,22 +157,31 @@ async fn whole(from: impl AsyncRead + Unpin) -> Result<String> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// The end of what is there to read, in whole lines if it is cut.
-async fn tail(mut from: impl AsyncRead + Unpin) -> Result<String> {
-    let (mut kept, mut piece, mut is_cut) = (Vec::new(), vec![0; KEPT], false);
-    loop {
-        let count = from.read(&mut piece).await?;
-        if count == 0 {
-            break;
-        }
-        kept.extend_from_slice(&piece[..count]);
-        let excess = kept.len().saturating_sub(KEPT);
-        kept.drain(..excess);
-        is_cut |= excess > 0;
+/// The end of something.
+#[derive(Debug, Default)]
+struct Tail {
+    kept: Vec<u8>,
+    is_cut: bool,
+    /// Nothing comes any more.
+    is_whole: bool,
+}
+
+impl Tail {
+    fn add(&mut self, more: &[u8]) {
+        self.is_whole = more.is_empty();
+        self.kept.extend_from_slice(more);
+        let excess = self.kept.len().saturating_sub(KEPT);
+        self.kept.drain(..excess);
+        self.is_cut |= excess > 0;
     }
-    let text = String::from_utf8_lossy(&kept);
-    let text = if is_cut { text.split_once('\n').map_or("", |(_, rest)| rest) } else { &text };
-    Ok(text.to_owned())
+
+    /// In whole lines if it is cut, and there are any.
+    fn text(&self) -> String {
+        let text = String::from_utf8_lossy(&self.kept);
+        let lines =
+            text.split_once('\n').map(|(_, rest)| rest).filter(|rest| self.is_cut && !rest.is_empty());
+        lines.unwrap_or(&text).to_owned()
+    }
 }
 
 #[cfg(test)]
@@ -165,11 +190,17 @@ mod tests {
 
     #[test]
     fn the_end_of_long_messages_is_kept() {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let of = |text: &str| runtime.block_on(tail(text.as_bytes())).unwrap();
+        let of = |text: &str| {
+            let mut tail = Tail::default();
+            text.as_bytes().chunks(700).for_each(|piece| tail.add(piece));
+            tail.text()
+        };
         assert_eq!(of("short\n"), "short\n");
         let lines: String = (0..1000).map(|number| format!("line {number}\n")).collect();
         let end = of(&lines);
         assert!(end.len() <= KEPT && end.starts_with("line ") && lines.ends_with(&end), "{end}");
+        // A line that is drawn again and again.
+        let end = of(&("\rhalf".repeat(2000) + "whatif: no\n"));
+        assert!(end.ends_with("whatif: no\n"), "{end}");
     }
 }

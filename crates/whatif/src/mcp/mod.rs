@@ -26,7 +26,7 @@ const INSTRUCTIONS: &str = "\
 whatif says what would happen to a program if some of its code took less time: code may take much time and be worth nothing, because others \
 are waited for. 1. Build the program with optimisation and debug information. 2. `run` profiles it and answers with pieces of code and what 20 % less \
 time in each is worth, with intervals; progress is counted where the program marks it, or at a place that is found (`points` lists them). \
-3. Change that code. 4. `run` again with the same arguments into another recording, and `compare` both. What is not sure is called so: \
+3. Change that code. 4. `run` again into another recording, with the point of the first answer in `points`, and `compare` both. What is not sure is called so: \
 then the commands of `next` narrow it, or more `seconds`.";
 
 /// The server; all copies have the same running commands.
@@ -40,17 +40,26 @@ pub fn mcp() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let served = runtime.block_on(async {
         let server = Server::default();
-        let (mut terminate, mut interrupt) =
-            (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         let service = server.clone().serve(rmcp::transport::stdio()).await;
         let service = service.context("no client of the Model Context Protocol is at standard input")?;
-        let client_went = service.waiting();
+        // Until a client has spoken they end this at once.
+        let (mut terminate, mut interrupt) =
+            (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let mut asked_to_end = async || {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        };
         tokio::select! {
-            quit = client_went => { quit.context("serving")?; }
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+            quit = service.waiting() => { quit.context("serving")?; }
+            () = asked_to_end() => {}
         }
-        server.running.end_all().await;
+        // Whoever asks once more does not want to wait.
+        tokio::select! {
+            () = server.running.end_all() => {}
+            () = asked_to_end() => {}
+        }
         Ok(())
     });
     // A thread may wait for input that never comes.

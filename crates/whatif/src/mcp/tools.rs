@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use profile::Recording;
 use rmcp::RoleServer;
 use rmcp::model::{JsonObject, ToolAnnotations};
 use rmcp::service::RequestContext;
@@ -123,7 +124,7 @@ impl Tool {
             Self::Run => (
                 json!({
                     "program": program,
-                    "recording": text("the file to write, as in before.db"),
+                    "recording": text("the file to write, as in before.db; other tools take the path that is answered"),
                     "directory": directory,
                     "seconds": seconds(RUN_SECONDS),
                     "points": texts("places that count progress: fn:NAME or FILE:LINE [default: those that the program marks, or a place that is found]"),
@@ -218,19 +219,24 @@ async fn run(asked: Run, running: &Running, context: &RequestContext<RoleServer>
     let mut arguments = with_program("run", &options, &asked.program)?;
     arguments.insert(1, "--quiet".into());
     let directory = asked.directory.as_deref();
+    let recording = std::path::absolute(directory.unwrap_or(Path::new("")).join(&asked.recording))?;
+    let before = sessions(&recording);
     let ended = running
         .run(Asked { arguments, directory, seconds: Some(seconds), is_answer: false }, context)
         .await?;
-    let recording = directory.unwrap_or(Path::new("")).join(&asked.recording);
-    ensure!(recording.exists(), "nothing was recorded (status {}): {}", ended.status, ended.said.trim_end());
+    // What was recorded earlier is no answer to this.
+    let is_recorded = sessions(&recording) > before;
+    ensure!(is_recorded, "nothing was recorded (status {}): {}", ended.status, ended.said.trim_end());
     let answer = brief(&recording, running, context).await?;
     Ok(json!({"status": ended.status, "recording": recording, "answer": answer, "said": ended.said}))
 }
 
 async fn report(asked: Report, running: &Running, context: &RequestContext<RoleServer>) -> Result<Value> {
     let Some(region) = asked.explain else { return brief(&asked.recording, running, context).await };
-    let words = ["report".into(), format!("--explain={region}").into(), asked.recording.into()];
-    Ok(json!({"explanation": answer_of(words.into(), running, context).await?}))
+    let words = ["report".into(), format!("--explain={region}").into(), "--".into(), asked.recording.into()];
+    let ended = answer_of(words.into(), running, context).await?;
+    ensure!(ended.status == 0, "{}", why(&ended));
+    Ok(json!({"explanation": ended.answer}))
 }
 
 async fn compare(asked: Compare, running: &Running, context: &RequestContext<RoleServer>) -> Result<Value> {
@@ -248,24 +254,36 @@ async fn brief(recording: &Path, running: &Running, context: &RequestContext<Rol
     json_of(words.into(), running, context).await
 }
 
+/// What a command says as JSON, also where its status says that nothing can be told.
 async fn json_of(
     arguments: Vec<OsString>,
     running: &Running,
     context: &RequestContext<RoleServer>,
 ) -> Result<Value> {
-    let answer = answer_of(arguments, running, context).await?;
-    serde_json::from_str(&answer).context("reading the answer")
+    let ended = answer_of(arguments, running, context).await?;
+    serde_json::from_str(&ended.answer).map_err(|_| anyhow!("{}", why(&ended)))
 }
 
 async fn answer_of(
     arguments: Vec<OsString>,
     running: &Running,
     context: &RequestContext<RoleServer>,
-) -> Result<String> {
-    let asked = Asked { arguments, directory: None, seconds: None, is_answer: true };
-    let Ended { status, answer, said } = running.run(asked, context).await?;
-    ensure!(status == 0, "{}", said.trim_end());
-    Ok(answer)
+) -> Result<Ended> {
+    running.run(Asked { arguments, directory: None, seconds: None, is_answer: true }, context).await
+}
+
+/// Why a command has not answered.
+fn why(ended: &Ended) -> String {
+    match ended.said.trim_end() {
+        "" => format!("no answer: whatif has ended with status {}", ended.status),
+        said => said.to_owned(),
+    }
+}
+
+/// How many sessions a recording has; none if it is not there.
+fn sessions(recording: &Path) -> usize {
+    let sessions = Recording::open(recording).and_then(|recording| recording.sessions());
+    sessions.map_or(0, |sessions| sessions.len())
 }
 
 fn text_of(path: &Path) -> Result<String> {
