@@ -289,7 +289,6 @@ export interface Doubts {
   windows: number;
   windows_busy: number;
   windows_unmatched: number;
-  windows_settled: number;
 }
 
 export interface Warning {
