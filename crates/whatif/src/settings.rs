@@ -23,16 +23,15 @@ pub fn completed(
     typed: Vec<OsString>,
     command_of: impl FnOnce(&str) -> Option<Command>,
 ) -> Result<(Vec<OsString>, Option<String>), String> {
+    // Most folders have none, and then nothing else is done.
+    let Ok(file) = std::fs::metadata(FILE) else { return Ok((typed, None)) };
     let Some(command) = typed.first().and_then(|word| word.to_str()).and_then(command_of) else {
         return Ok((typed, None));
     };
-    let text = match std::fs::metadata(FILE) {
-        Err(_) => return Ok((typed, None)),
-        Ok(file) if ![0, rustix::process::geteuid().as_raw()].contains(&file.uid()) => {
-            return Ok((typed, Some(format!("{FILE} is another user's; it is not read"))));
-        }
-        Ok(_) => std::fs::read_to_string(FILE).map_err(|error| format!("{FILE}: {error}"))?,
-    };
+    if ![0, rustix::process::geteuid().as_raw()].contains(&file.uid()) {
+        return Ok((typed, Some(format!("{FILE} is another user's; it is not read"))));
+    }
+    let text = std::fs::read_to_string(FILE).map_err(|error| format!("{FILE}: {error}"))?;
     with_settings(&text, command, typed).map_err(|error| format!("{FILE}: {error}"))
 }
 

@@ -32,7 +32,7 @@ struct Metadata {
 /// Builds the one program that was asked for.
 pub fn program(asked: &Words) -> Result<PathBuf> {
     let mut command = cargo("build");
-    command.args(&asked.of_cargo);
+    command.args(asked.of_cargo_without(&[]));
     built(&mut command, asked)
 }
 

@@ -23,10 +23,18 @@ const ALONE: [&str; 7] =
 /// Which revision the program is compared with.
 const WAS: &str = "--was";
 
+/// An option as it was typed: in one word, or with its value in the next one.
+#[derive(Debug, PartialEq, Eq)]
+struct CargoOption {
+    name: String,
+    value: Option<OsString>,
+    words: Vec<OsString>,
+}
+
 /// Words of a command line, in the order in which they were typed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Words {
-    pub of_cargo: Vec<OsString>,
+    of_cargo: Vec<CargoOption>,
     pub of_whatif: Vec<OsString>,
     /// The revision that was asked for.
     pub was: Option<OsString>,
@@ -42,18 +50,19 @@ impl Words {
         let mut typed = words[..end.unwrap_or(words.len())].iter();
         while let Some(word) = typed.next() {
             let text = word.to_str().unwrap_or_default();
-            let name = text.split('=').next().unwrap_or_default();
+            let (name, value) = match text.split_once('=') {
+                Some((name, value)) => (name, Some(OsString::from(value))),
+                None => (text, None),
+            };
             let is_short = |option: &&str| !option.starts_with("--") && text.starts_with(*option);
             if name == WAS {
-                let value = text.strip_prefix(WAS).and_then(|rest| rest.strip_prefix('='));
-                of.was = value.map(Into::into).or_else(|| typed.next().cloned());
-            } else if ALONE.contains(&text) {
-                of.of_cargo.push(word.clone());
-            } else if WITH_VALUE.contains(&name) || WITH_VALUE.iter().any(is_short) {
-                of.of_cargo.push(word.clone());
-                if WITH_VALUE.contains(&text) {
-                    of.of_cargo.extend(typed.next().cloned());
-                }
+                of.was = value.or_else(|| typed.next().cloned());
+            } else if WITH_VALUE.contains(&text) {
+                let value = typed.next().cloned();
+                let words = std::iter::once(word.clone()).chain(value.clone()).collect();
+                of.of_cargo.push(CargoOption { name: name.to_owned(), value, words });
+            } else if ALONE.contains(&text) || WITH_VALUE.contains(&name) || WITH_VALUE.iter().any(is_short) {
+                of.of_cargo.push(CargoOption { name: name.to_owned(), value, words: vec![word.clone()] });
             } else {
                 of.of_whatif.push(word.clone());
             }
@@ -61,24 +70,14 @@ impl Words {
         of
     }
 
-    /// What `cargo build` was told by this option.
+    /// The value of an option of `cargo build`.
     pub fn value(&self, option: &str) -> Option<&str> {
-        let mut words = self.of_cargo.iter().map(|word| word.to_str().unwrap_or_default());
-        while let Some(word) = words.next() {
-            if word == option {
-                return words.next();
-            }
-            if let Some(value) = word.strip_prefix(option).and_then(|rest| rest.strip_prefix('=')) {
-                return Some(value);
-            }
-        }
-        None
+        self.of_cargo.iter().find(|one| one.name == option)?.value.as_ref()?.to_str()
     }
 
-    /// Whether cargo is told this, by an option with or without a value.
+    /// Whether `cargo build` has this option, with or without a value.
     pub fn has_of_cargo(&self, option: &str) -> bool {
-        let name = |word: &OsString| word.to_str()?.split('=').next().map(str::to_owned);
-        self.of_cargo.iter().any(|word| name(word).as_deref() == Some(option))
+        self.of_cargo.iter().any(|one| one.name == option)
     }
 
     /// Whether this option was typed.
@@ -86,19 +85,10 @@ impl Words {
         self.of_whatif.iter().any(|word| word == option)
     }
 
-    /// The options of `cargo build` without those with these names, which have values.
+    /// The options of `cargo build` without those with these names.
     pub fn of_cargo_without(&self, names: &[&str]) -> Vec<OsString> {
-        let mut left = Vec::new();
-        let mut words = self.of_cargo.iter();
-        while let Some(word) = words.next() {
-            let text = word.to_str().unwrap_or_default();
-            if names.contains(&text) {
-                words.next();
-            } else if !names.contains(&text.split('=').next().unwrap_or_default()) {
-                left.push(word.clone());
-            }
-        }
-        left
+        let left = self.of_cargo.iter().filter(|one| !names.contains(&one.name.as_str()));
+        left.flat_map(|one| one.words.iter().cloned()).collect()
     }
 }
 
@@ -114,7 +104,7 @@ mod tests {
     fn options_go_to_whom_they_are_for() {
         let line = "--bin server --locked --duration 60 -p fn:a --features=x,y -- --bin z";
         let of = Words::of(&words(line));
-        assert_eq!(of.of_cargo, words("--bin server --locked --features=x,y"));
+        assert_eq!(of.of_cargo_without(&[]), words("--bin server --locked --features=x,y"));
         assert_eq!(of.of_whatif, words("--duration 60 -p fn:a"));
         assert_eq!(of.of_program, words("--bin z"));
         assert_eq!(
@@ -126,7 +116,7 @@ mod tests {
     #[test]
     fn short_options_have_their_values_behind_them_or_in_them() {
         let of = Words::of(&words("-j8 -F x -p fn:a -r --target=t"));
-        assert_eq!(of.of_cargo, words("-j8 -F x -r --target=t"));
+        assert_eq!(of.of_cargo_without(&[]), words("-j8 -F x -r --target=t"));
         assert_eq!(of.of_whatif, words("-p fn:a"));
     }
 

@@ -21,7 +21,7 @@ use tokio::process::{Child, ChildStderr, Command};
 const KEPT: usize = 4000;
 /// How much of an answer is read. The longest is a comparison of many regions.
 const LONGEST: u64 = 16 << 20;
-/// How often a client is told that a command still runs: many give up after a minute of silence.
+/// How often a client gets a message that a command still runs: many give up after a minute of silence.
 const TOLD_EVERY: Duration = Duration::from_secs(2);
 /// What a command has said is there when it has ended. What it has left behind may keep the pipe open for ever.
 const REST: Duration = Duration::from_millis(100);
@@ -47,10 +47,8 @@ pub struct Asked<'a> {
     pub arguments: Vec<OsString>,
     /// Where it runs; here, if nothing is said.
     pub directory: Option<&'a Path>,
-    /// How long it takes at least, if it is one that clients are told of.
+    /// How long it runs a program, whose standard output is dropped. The standard output of a command that runs none is its answer.
     pub seconds: Option<f64>,
-    /// Whether its standard output is the answer. A program's is dropped.
-    pub is_answer: bool,
 }
 
 impl Running {
@@ -58,7 +56,7 @@ impl Running {
     pub async fn run(&self, asked: Asked<'_>, context: &RequestContext<RoleServer>) -> Result<Ended> {
         let mut command = Command::new("/proc/self/exe");
         command.arg0("whatif").args(&asked.arguments).stdin(Stdio::null()).stderr(Stdio::piped());
-        command.stdout(if asked.is_answer { Stdio::piped() } else { Stdio::null() });
+        command.stdout(if asked.seconds.is_none() { Stdio::piped() } else { Stdio::null() });
         if let Some(directory) = asked.directory {
             command.current_dir(directory);
         }
@@ -135,7 +133,7 @@ async fn wait(
     Ok((status, tail.text()))
 }
 
-/// Tells a client that has asked for it that a command still runs, and never ends. A client that does not listen holds nothing else up.
+/// Sends a client that has asked for it messages that a command still runs, and never ends. A client that does not read holds nothing else up.
 async fn told(seconds: Option<f64>, context: &RequestContext<RoleServer>) {
     let began = Instant::now();
     let (Some(seconds), Some(token)) = (seconds, context.meta.get_progress_token()) else {
@@ -145,7 +143,7 @@ async fn told(seconds: Option<f64>, context: &RequestContext<RoleServer>) {
         tokio::time::sleep(TOLD_EVERY).await;
         let mut told = ProgressNotificationParam::new(token.clone(), began.elapsed().as_secs_f64());
         told.total = Some(seconds).filter(|total| *total > told.progress);
-        // One that has gone is not told.
+        // It may have gone.
         let _ = context.peer.notify_progress(told).await;
     }
 }

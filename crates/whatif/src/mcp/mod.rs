@@ -21,7 +21,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use self::command::Running;
 use self::tools::Tool;
 
-/// What an assistant is told before it asks anything.
+/// What an assistant reads before it asks anything.
 const INSTRUCTIONS: &str = "\
 whatif says what would happen to a program if some of its code took less time: code may take much time and be worth nothing, because others \
 are waited for. 1. Build the program with optimisation and debug information. 2. `run` profiles it and answers with pieces of code and what 20 % less \
@@ -55,7 +55,7 @@ pub fn mcp() -> Result<()> {
             quit = service.waiting() => { quit.context("serving")?; }
             () = asked_to_end() => {}
         }
-        // Whoever asks once more does not want to wait.
+        // A second signal ends the wait.
         tokio::select! {
             () = server.running.end_all() => {}
             () = asked_to_end() => {}

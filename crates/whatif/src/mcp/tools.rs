@@ -44,7 +44,7 @@ struct Points {
 #[serde(deny_unknown_fields)]
 struct Run {
     program: Vec<String>,
-    recording: PathBuf,
+    recording: String,
     directory: Option<PathBuf>,
     seconds: Option<f64>,
     #[serde(default)]
@@ -101,7 +101,7 @@ impl Tool {
         }
     }
 
-    /// As clients are told of it.
+    /// As clients list it.
     pub fn description(self) -> rmcp::model::Tool {
         let mut annotations = ToolAnnotations::new();
         annotations.read_only_hint = Some(matches!(self, Self::Report | Self::Compare));
@@ -197,9 +197,7 @@ async fn points(asked: Points, running: &Running, context: &RequestContext<RoleS
     ];
     let arguments = with_program("points", &options, &asked.program)?;
     let directory = asked.directory.as_deref();
-    let ended = running
-        .run(Asked { arguments, directory, seconds: Some(seconds), is_answer: false }, context)
-        .await?;
+    let ended = running.run(Asked { arguments, directory, seconds: Some(seconds) }, context).await?;
     let Ok(text) = std::fs::read_to_string(&places) else {
         bail!("nothing was found (status {}): {}", ended.status, ended.said.trim_end())
     };
@@ -211,7 +209,7 @@ async fn run(asked: Run, running: &Running, context: &RequestContext<RoleServer>
     let seconds = duration(asked.seconds, RUN_SECONDS)?;
     let options = [
         ("--duration", &[seconds.to_string()][..]),
-        ("--output", &[text_of(&asked.recording)?]),
+        ("--output", std::slice::from_ref(&asked.recording)),
         ("--point", &asked.points),
         ("--region", &asked.regions),
         ("--scope", &asked.scope),
@@ -221,9 +219,7 @@ async fn run(asked: Run, running: &Running, context: &RequestContext<RoleServer>
     let directory = asked.directory.as_deref();
     let recording = std::path::absolute(directory.unwrap_or(Path::new("")).join(&asked.recording))?;
     let before = sessions(&recording);
-    let ended = running
-        .run(Asked { arguments, directory, seconds: Some(seconds), is_answer: false }, context)
-        .await?;
+    let ended = running.run(Asked { arguments, directory, seconds: Some(seconds) }, context).await?;
     // What was recorded earlier is no answer to this.
     let is_recorded = sessions(&recording) > before;
     ensure!(is_recorded, "nothing was recorded (status {}): {}", ended.status, ended.said.trim_end());
@@ -269,7 +265,7 @@ async fn answer_of(
     running: &Running,
     context: &RequestContext<RoleServer>,
 ) -> Result<Ended> {
-    running.run(Asked { arguments, directory: None, seconds: None, is_answer: true }, context).await
+    running.run(Asked { arguments, directory: None, seconds: None }, context).await
 }
 
 /// Why a command has not answered.
@@ -284,10 +280,6 @@ fn why(ended: &Ended) -> String {
 fn sessions(recording: &Path) -> usize {
     let sessions = Recording::open(recording).and_then(|recording| recording.sessions());
     sessions.map_or(0, |sessions| sessions.len())
-}
-
-fn text_of(path: &Path) -> Result<String> {
-    path.to_str().map(str::to_owned).context("a path that is no text")
 }
 
 #[cfg(test)]
