@@ -19,6 +19,7 @@ import (
 var speed float64
 var visits int64
 var end time.Time
+var pause time.Duration
 
 //go:noinline
 func spin(rounds int64) int64 {
@@ -174,10 +175,17 @@ func serves(a, b float64) {
 				answer.Body.Close()
 				regionB(b)
 				done()
+				time.Sleep(pause)
 			}
 		}()
 	}
 	all.Wait()
+}
+
+// The same with clients that pause, so that it takes little of a CPU.
+func servesNowAndThen(a, b float64) {
+	pause = 2 * time.Millisecond
+	serves(a, b)
 }
 
 func main() {
@@ -195,6 +203,7 @@ func main() {
 	}
 	modes := map[string]func(a, b float64){
 		"mutex": mutex, "pipeline": pipeline, "pool": pool, "rwmutex": rwmutex, "select": selects, "http": serves,
+		"paced-http": servesNowAndThen,
 	}
 	number := func(n int) float64 {
 		value, err := strconv.ParseFloat(os.Args[n], 64)

@@ -625,7 +625,7 @@ fn static_programs_and_those_with_musl_are_profiled_in_place() {
 #[test]
 fn a_go_program_is_profiled_in_place() {
     let Some(program) = may_trace().then(|| go_program("go-attached")).flatten() else { return };
-    for mode in ["mutex", "select", "http"] {
+    for mode in ["mutex", "select", "paced-http"] {
         assert_profiled_in_place(&program, mode);
     }
 }
@@ -637,7 +637,7 @@ fn other_go_programs_are_profiled_in_place() {
         return;
     }
     for program in other_go_programs("go-attached") {
-        assert_profiled_in_place(&program, "http");
+        assert_profiled_in_place(&program, "paced-http");
     }
 }
 

@@ -1,5 +1,5 @@
 /* Threads that make calls for ever and check what they return, and threads that come and go: whatever is done to this process from outside, nothing of it may be seen
-   here. Prints "ready" when all run, and every failure; ends with status 1 after the first, and with 0 at end of standard input. */
+   here. They take less than a CPU, because many tests run beside one another. Prints "ready" when all run, and every failure; ends with status 1 after the first, and with 0 at end of standard input. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -78,13 +78,14 @@ static void *computes(void *which) {
     for (;;) {
         work();
         rounds[(long)which]++;
+        usleep(200);
     }
     return 0;
 }
 
 /* Now and then, so that others get to a CPU as well. */
 static void pause_in(unsigned long round) {
-    if (round % 64 == 63)
+    if (round % 8 == 7)
         usleep(2000);
 }
 
@@ -173,6 +174,7 @@ static void *creates(void *which) {
             CHECK("join", pthread_join(thread[k], &result), 0);
             CHECK("result", (long)result, n + k + 1);
         }
+        usleep(1000);
         rounds[(long)which]++;
     }
     return 0;

@@ -14,7 +14,7 @@ static void *work(void *name)
     prctl(PR_SET_NAME, name);
     sem_post(&named);
     for (;;) {
-        for (int i = 0; i < 1000000; i++)
+        for (int i = 0; i < 200000; i++)
             sink++;
         usleep(10000);
     }
@@ -24,7 +24,7 @@ static void *pause_a_lot(void *name)
 {
     prctl(PR_SET_NAME, name);
     for (;;) {
-        for (int i = 0; i < 1000000; i++)
+        for (int i = 0; i < 200000; i++)
             sink++;
         sleep(1);
     }

@@ -19,7 +19,7 @@ static _Atomic unsigned long *served;
 
 __attribute__((noinline)) void work(void) {
     volatile uint64_t hash = 1469598103934665603u;
-    for (int i = 0; i < 1000000; i++)
+    for (int i = 0; i < 200000; i++)
         hash = (hash ^ (uint64_t)i) * 1099511628211u;
 }
 
@@ -35,7 +35,7 @@ static pid_t fork_worker(int which) {
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* not left over when a test fails */
     for (;;) {
         handle(which);
-        usleep(200);
+        usleep(2000);
     }
 }
 
