@@ -1,5 +1,5 @@
-//! Progress points that are visited so often that counting them changes what is measured: said while the program runs, with cooler
-//! places to choose instead, and refused if it takes a quarter of a CPU.
+//! Progress points that are visited so often that counting them changes what is measured: said while the program runs, and refused, with
+//! cooler places to choose instead, if it takes a quarter of a CPU. Looking for these takes seconds, which a run that goes on has not.
 
 use crate::candidates::{self, Found};
 use crate::observe::{Observer, lock};
@@ -38,6 +38,16 @@ pub struct Heat {
     told: HashSet<String>,
 }
 
+/// A point that costs much to count.
+#[derive(Debug, PartialEq)]
+struct Costly {
+    name: String,
+    /// Of a CPU, since the last look.
+    share: f64,
+    /// Whether the program cannot be profiled with it.
+    refused: bool,
+}
+
 /// What it looks at.
 pub struct Run<'a> {
     pub points: &'a Points,
@@ -62,22 +72,11 @@ impl Heat {
         }
         self.looked = Instant::now();
         let spent = run.points.spent(run.visit_cost, run.noting_cost);
-        let before = &self.before;
-        let share = |(name, spent): &(String, Nanos)| {
-            let since = spent.saturating_sub(before.get(name).copied().unwrap_or(Nanos::ZERO));
-            (name.clone(), since.as_secs_f64() / passed.as_secs_f64())
+        let Some(Costly { name, share, refused }) =
+            self.costliest(spent, passed, |name| run.points.is_of_latency(name))
+        else {
+            return Ok(());
         };
-        let mut shares: Vec<(String, f64)> = spent.iter().map(share).collect();
-        self.before = spent.into_iter().collect();
-        let is_refused = |name: &str, share: f64| share > TOO_COSTLY && !run.points.is_of_latency(name);
-        // On a busy machine it may cost that much only later.
-        shares.retain(|(name, share)| {
-            *share > COSTLY && (!self.told.contains(name) || is_refused(name, *share))
-        });
-        shares.sort_by(|(_, a), (_, b)| b.total_cmp(a));
-        let Some((name, share)) = shares.into_iter().next() else { return Ok(()) };
-        self.told.insert(name.clone());
-        let refused = is_refused(&name, share);
         let text = format!(
             "counting visits to {} takes {:.0} % of a CPU, which slows the program down and looks like time in the code that is visited, or in its callers",
             printable(&name),
@@ -86,21 +85,42 @@ impl Heat {
         if run.options.quiet && !refused {
             return Ok(());
         }
-        if refused {
-            // What is visited how often without it.
-            run.points.give_up(&name);
+        if !refused {
+            run.progress
+                .say(&format!("whatif: {text}; whatif points lists places that are visited less often"));
+            return Ok(());
         }
-        let instead = cooler(run, conductor)?;
-        if refused {
-            return Err(Refused(format!("{text}{instead}")).into());
-        }
-        run.progress.say(&format!("whatif: {text}{instead}"));
-        Ok(())
+        // What is visited how often without it.
+        run.points.give_up(&name);
+        let instead = instead(&cooler(run, conductor)?);
+        Err(Refused(format!("{text}{instead}")).into())
+    }
+
+    /// The point whose visits have taken most since the last look, if that is to be said: once, and again when it is too much.
+    /// `spent`: what counting each point has taken so far; `passed`: time since the last look. The ends of a latency are never refused.
+    fn costliest(
+        &mut self,
+        spent: Vec<(String, Nanos)>,
+        passed: Duration,
+        is_of_latency: impl Fn(&str) -> bool,
+    ) -> Option<Costly> {
+        let costly = |(name, spent): &(String, Nanos)| {
+            let since = spent.saturating_sub(self.before.get(name).copied().unwrap_or(Nanos::ZERO));
+            let share = since.as_secs_f64() / passed.as_secs_f64();
+            Costly { name: name.clone(), share, refused: share > TOO_COSTLY && !is_of_latency(name) }
+        };
+        let all: Vec<Costly> = spent.iter().map(costly).collect();
+        self.before = spent.into_iter().collect();
+        // On a busy machine it may cost that much only later.
+        let is_news = |it: &Costly| it.share > COSTLY && (it.refused || !self.told.contains(&it.name));
+        let most = all.into_iter().filter(is_news).max_by(|a, b| a.share.total_cmp(&b.share))?;
+        self.told.insert(most.name.clone());
+        Some(most)
     }
 }
 
-/// Places that are visited less often, as they can be typed.
-fn cooler(run: &Run<'_>, conductor: &mut Conductor<'_>) -> Result<String> {
+/// Places that are visited less often.
+fn cooler(run: &Run<'_>, conductor: &mut Conductor<'_>) -> Result<Vec<Found>> {
     lock(run.observer).note_stacks();
     let found = if conductor.wait(STACKS) {
         candidates::find(&candidates::ALL_KINDS, run.options, run.points, run.observer, |time| {
@@ -110,12 +130,14 @@ fn cooler(run: &Run<'_>, conductor: &mut Conductor<'_>) -> Result<String> {
         None
     };
     lock(run.observer).forget_stacks();
-    let found = found.unwrap_or_default();
+    Ok(found.unwrap_or_default())
+}
+
+/// What to choose instead: places that cost little, as they can be typed.
+fn instead(found: &[Found]) -> String {
     let cool: Vec<&Found> = found.iter().filter(|found| found.is_affordable()).take(NAMED).collect();
     if cool.is_empty() {
-        return Ok(
-            "; mark a point in the source instead, or let samples be visits: -p sampled:PLACE".to_owned()
-        );
+        return "; mark a point in the source instead, or let samples be visits: -p sampled:PLACE".to_owned();
     }
     let mut text = String::from("; choose a place that is visited less often:");
     for found in cool {
@@ -129,5 +151,61 @@ fn cooler(run: &Run<'_>, conductor: &mut Conductor<'_>) -> Result<String> {
             100.0 * candidate.share
         );
     }
-    Ok(text)
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::candidates::Candidate;
+    use crate::points::CallRate;
+
+    const LOOKED: Duration = Duration::from_secs(1);
+
+    fn spent(of: &[(&str, u64)]) -> Vec<(String, Nanos)> {
+        of.iter().map(|(name, millis)| ((*name).to_owned(), Nanos::from_millis(*millis))).collect()
+    }
+
+    fn costliest(heat: &mut Heat, of: &[(&str, u64)]) -> Option<(String, u32, bool)> {
+        let most = heat.costliest(spent(of), LOOKED, |name| name == "begin")?;
+        Some((most.name, (100.0 * most.share).round() as u32, most.refused))
+    }
+
+    #[test]
+    fn what_costs_much_is_told_once_and_refused_when_it_is_too_much() {
+        let mut heat = Heat::new();
+        assert_eq!(costliest(&mut heat, &[("few", 40), ("many", 100)]), Some(("many".into(), 10, false)));
+        // As much again, which was told.
+        assert_eq!(costliest(&mut heat, &[("few", 80), ("many", 200)]), None);
+        assert_eq!(costliest(&mut heat, &[("few", 80), ("many", 500)]), Some(("many".into(), 30, true)));
+        // Where counting has ended, nothing is spent.
+        assert_eq!(costliest(&mut heat, &[("few", 140), ("many", 0)]), Some(("few".into(), 6, false)));
+    }
+
+    #[test]
+    fn the_ends_of_a_latency_are_told_and_never_refused() {
+        let mut heat = Heat::new();
+        assert_eq!(costliest(&mut heat, &[("begin", 400)]), Some(("begin".into(), 40, false)));
+        assert_eq!(costliest(&mut heat, &[("begin", 800)]), None);
+    }
+
+    fn found(place: &str, per_second: f64, cost: f64) -> Found {
+        let (share, own, threads) = (0.5, 0.1, 1);
+        let candidate = Candidate { place: place.to_owned(), at: place.to_owned(), share, own, threads };
+        let rate = CallRate { per_second, variation: 0.1, error: 0.01, cost, is_exact: false };
+        Found { candidate, rate, beside: 0.0, by_itself: false }
+    }
+
+    #[test]
+    fn places_that_cost_little_are_named_as_they_can_be_typed() {
+        let text = instead(&[found("fn:often", 1e6, 0.9), found("fn:handle it", 100.0, 0.001)]);
+        let line = "\n  -p 'fn:handle it'   100 a second, 0.1 % of a CPU, 50 % of the time";
+        assert_eq!(text, format!("; choose a place that is visited less often:{line}"));
+    }
+
+    #[test]
+    fn where_every_place_costs_much_another_way_is_named() {
+        let text = instead(&[found("fn:often", 1e6, 0.9)]);
+        assert!(text.contains("mark a point in the source") && text.contains("sampled:PLACE"), "{text}");
+    }
 }
