@@ -104,13 +104,14 @@ pub fn diagnose(
         return Some(Failure::NoProgressPoint { instead: options.of_interpreter() });
     }
     let names: Vec<String> = points.into_iter().map(|point| point.name).collect();
-    of_experiments(outcome, &names, seconds)
+    let is_over = options.duration.is_some_and(|most| seconds >= most.as_secs_f64());
+    of_experiments(outcome, &names, seconds, is_over)
 }
 
-/// What the experiments on a program lack that has these progress points.
-fn of_experiments(outcome: &Outcome, points: &[String], seconds: f64) -> Option<Failure> {
+/// What the experiments on a program lack that has these progress points. `is_over`: the time that was given is.
+fn of_experiments(outcome: &Outcome, points: &[String], seconds: f64, is_over: bool) -> Option<Failure> {
     if outcome.blocks == 0 {
-        return Some(Failure::TooShort { seconds });
+        return Some(Failure::TooShort { seconds, is_over });
     }
     (!outcome.visited).then(|| Failure::PointNeverReached { points: failure::list(points, 5) })
 }
@@ -291,21 +292,24 @@ mod tests {
 
     #[test]
     fn experiments_lack_time_or_visits() {
-        let lack = |blocks, visited| {
+        let lack = |blocks, visited, is_over| {
             let outcome = Outcome { blocks, visited, ..Outcome::default() };
-            of_experiments(&outcome, &["start-up".to_owned()], 0.1).map(|failure| {
+            of_experiments(&outcome, &["start-up".to_owned()], 0.1, is_over).map(|failure| {
                 let stored = profile::Warning::from(&failure);
                 (failure.status(), stored.code, stored.message, stored.advice)
             })
         };
-        assert_eq!(lack(1, true), None);
+        assert_eq!(lack(1, true, false), None);
         for visited in [false, true] {
-            let (status, code, message, advice) = lack(0, visited).unwrap();
+            let (status, code, message, advice) = lack(0, visited, false).unwrap();
             assert_eq!((status, code.as_str()), (100, "too-short"));
             assert!(message.contains("after 0.10 s, before an experiment was complete"), "{message}");
             assert!(advice.contains("--end-to-end"), "{advice}");
         }
-        let (status, code, message, advice) = lack(1, false).unwrap();
+        let (_, _, message, advice) = lack(0, true, true).unwrap();
+        assert!(message.contains("the time that was given ended after 0.10 s"), "{message}");
+        assert!(advice.contains("--duration"), "{advice}");
+        let (status, code, message, advice) = lack(1, false, false).unwrap();
         assert_eq!((status, code.as_str()), (99, "point-never-reached"));
         assert!(message.contains("start-up") && advice.contains("profile a run that reaches"), "{message}");
     }

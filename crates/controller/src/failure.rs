@@ -105,10 +105,19 @@ pub enum Failure {
     PointNeverReached { points: String },
 
     #[error(
-        "the program ended after {seconds:.2} s, before an experiment was complete; give it more work, or judge it by \
-         how long whole runs take: whatif run --end-to-end -- …"
+        "{} before an experiment was complete; {}",
+        if *.is_over { format!("the time that was given ended after {seconds:.2} s,") } else { format!("the program ended after {seconds:.2} s,") },
+        if *.is_over {
+            "give it more: --duration 10s"
+        } else {
+            "give it more work, or judge it by how long whole runs take: whatif run --end-to-end -- …"
+        }
     )]
-    TooShort { seconds: f64 },
+    TooShort {
+        seconds: f64,
+        /// Whether `--duration` ended it, and not the program.
+        is_over: bool,
+    },
 
     #[error(
         "{} too few for an answer; let the program run longer (or again, into the \
@@ -200,7 +209,7 @@ mod tests {
             Failure::RegionNeverRan { region: text(), hint: text() },
             Failure::NoProgressPoint { instead: None },
             Failure::PointNeverReached { points: text() },
-            Failure::TooShort { seconds: 1.0 },
+            Failure::TooShort { seconds: 1.0, is_over: false },
             Failure::Unbalanced { windows: 1 },
         ];
         assert_eq!(failures.map(|failure| failure.status()).to_vec(), NO_ANSWER.collect::<Vec<_>>());

@@ -77,8 +77,11 @@ pub enum Warning {
 
     /// `share`: of the CPU time.
     #[error(
-        "{programs} programs were executed, and each takes longer under whatif: that was {:.0} % of the CPU time; gains are corrected for it, and their intervals \
-         hold what was measured as well",
+        "{} longer under whatif: that was {:.0} % of the CPU time; gains are corrected for it, and their intervals hold what was measured as well",
+        match programs {
+            0 => "threads take a little longer to begin and to end".to_owned(),
+            _ => format!("{programs} programs were executed, and each takes"),
+        },
         100.0 * .share
     )]
     CostlyExecution { programs: u32, share: f64 },
@@ -264,6 +267,9 @@ impl Warning {
             Self::CostlyPoint { .. } => {
                 "mark it in the source, which costs next to nothing, or count a place that is visited less often, such as a system call \
                  (-p syscall:NAME)"
+            }
+            Self::CostlyExecution { programs: 0, .. } => {
+                "let threads live longer: keep some that work is handed to"
             }
             Self::CostlyExecution { .. } => {
                 "give each process more work, or profile one of the programs alone (--follow NAME, or whatif run -- PROGRAM)"
