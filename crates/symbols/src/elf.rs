@@ -185,8 +185,13 @@ impl Elf {
 
     /// Where the section ends that is loaded at an address.
     pub fn section_end(&self, address: u64) -> Option<u64> {
+        self.section_around(address).map(|range| range.end)
+    }
+
+    /// The addresses of the section that is loaded at one.
+    pub fn section_around(&self, address: u64) -> Option<Range<u64>> {
         let section = self.section_holding(address)?;
-        section.address.checked_add(section.size)
+        Some(section.address..section.address.checked_add(section.size)?)
     }
 
     /// The name of the section that is loaded at an address.

@@ -220,6 +220,11 @@ impl Image {
         self.elf().section_at(address.0).map(|name| String::from_utf8_lossy(name).into_owned())
     }
 
+    /// The stated addresses of that section.
+    pub fn section_range(&self, address: Svma) -> Option<Range<Svma>> {
+        self.elf().section_around(address.0).map(|range| Svma(range.start)..Svma(range.end))
+    }
+
     /// Whether any symbol, of a function or not, is at one of these stated addresses.
     pub fn has_label(&self, range: &Range<Svma>) -> bool {
         let range = range.start.0..range.end.0;

@@ -42,14 +42,18 @@ fn four(bytes: &[u8]) -> u32 {
     u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
 
-/// Whether four or eight bytes of `data`, at their usual places, are an address in `range`.
+/// Whether eight bytes of `data`, at their usual places, are an address in `range`; `is_fixed`: or four, because the image is where it says that it is.
 #[must_use]
-pub fn has_address(data: &[u8], range: &Range<u64>) -> bool {
+pub fn has_address(data: &[u8], range: &Range<u64>, is_fixed: bool) -> bool {
     let wide = |word: &[u8]| range.contains(&u64::from_le_bytes(word.try_into().unwrap_or_default()));
     let narrow =
         |word: &[u8]| range.contains(&u64::from(u32::from_le_bytes(word.try_into().unwrap_or_default())));
     // A wide one is a narrow one and zero, but for addresses beyond four gigabytes.
-    if range.end <= 1 << 32 { data.chunks_exact(4).any(narrow) } else { data.chunks_exact(8).any(wide) }
+    if is_fixed && range.end <= 1 << 32 {
+        data.chunks_exact(4).any(narrow)
+    } else {
+        data.chunks_exact(8).any(wide)
+    }
 }
 
 #[cfg(test)]
@@ -69,7 +73,11 @@ mod tests {
             }
             let mut data = vec![0; 8];
             data.extend(target.to_le_bytes());
-            assert_eq!(has_address(&data, &between), found, "{target:x}");
+            assert_eq!(has_address(&data, &between, false), found, "{target:x}");
+            // Of four bytes, beside another number.
+            let data = [target as u32, 7].map(u32::to_le_bytes).concat();
+            assert_eq!(has_address(&data, &between, true), found, "{target:x}");
+            assert!(!has_address(&data, &between, false), "{target:x}");
         }
     }
 }

@@ -2,7 +2,12 @@
 //!
 //! A jump takes five bytes. Code that leads between the instructions in their place would run into the midst of it. So they are moved only
 //! if nothing leads there, as far as the image's code, data and symbols tell; nothing that they do may fail, or take long, because a debugger, an unwinder or a handler of signals
-//! would find them where it does not know them; and nothing may depend on the flags, which counting changes.
+//! would find them where it does not know them. Counting keeps the flags where these may be looked at.
+//!
+//! Where the first instruction cannot be moved, one behind it may begin them, as long as all those before are run one after the other.
+//!
+//! A call can be the last of them: the code elsewhere puts the address behind it on the stack, and jumps. Where shadow stacks are kept this is seen, so not there. What is
+//! shorter than the jump can give way with what fills the room behind it.
 //!
 //! Jumps through tables cannot be followed. They lead to no place from which the function would push once more what it has pushed; so where the last of the
 //! instructions is a push, nothing leads between them. Where it is none, the function must have no such jumps.
@@ -16,6 +21,8 @@ use std::ops::Range;
 use symbols::references::{distances, has_address};
 use symbols::{Image, Svma};
 
+/// No more instructions are looked at to find those that can give way.
+const MOST_FIRST: usize = 24;
 /// `jmp rel32`.
 pub const JUMP: usize = 5;
 /// Functions that are longer are not looked through.
@@ -24,6 +31,10 @@ const LONGEST: u64 = 1 << 20;
 const MOST_LOADED: u64 = 256 << 20;
 /// So much of an image is looked through at a time.
 const PIECE: usize = 1 << 18;
+/// The bytes of an address.
+const ADDRESS: u64 = 8;
+/// No image that is loaded where it says begins below.
+const PAGE: u64 = 4096;
 /// No more is filled between two functions.
 const FILLING: u64 = 64;
 /// How far a jump of two bytes leads.
@@ -32,6 +43,8 @@ const SHORT: u64 = 130;
 const COPIED: &str = "Builtins_";
 /// Sections of code.
 const TEXT: &str = ".text";
+/// Sections of code that leads to other images.
+const LINKAGE: &str = ".plt";
 /// The flags that counting changes.
 const FLAGS: u32 =
     RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::CF | RflagsBits::PF;
@@ -41,8 +54,19 @@ const FLAGS: u32 =
 pub struct Beginning {
     /// Its code, as it is in the file.
     pub code: Vec<u8>,
-    /// How many bytes of it.
-    pub taken: usize,
+    /// What gives way.
+    pub first: First,
+}
+
+/// The instructions of a function that give way for a jump.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct First {
+    /// Their bytes in the function's code.
+    pub taken: Range<usize>,
+    /// Whether the last of them is a call.
+    pub calls: bool,
+    /// Whether they, or what comes behind them, look at the flags of what came before.
+    pub keeps_flags: bool,
 }
 
 /// Why a function stays as it is, and cannot count its visits itself.
@@ -62,8 +86,6 @@ pub enum Why {
     Large,
     #[error("its instruction {0} cannot be moved")]
     Instruction(String),
-    #[error("it may be told by the flags what to do")]
-    Flags,
     #[error("there are data in its code")]
     Data,
     #[error("other code may lead between its first instructions")]
@@ -102,51 +124,119 @@ pub fn of(image: &Image, start: Svma) -> Result<Beginning, Why> {
     if end.checked_sub(first).is_none_or(|length| length > LONGEST) {
         return Err(Why::Large);
     }
-    let code = image.bytes(&(start..Svma(end))).ok_or(Why::NoFunction)?;
-    let taken = first_instructions(&code, first)?;
-    let between = first + 1..first + taken as u64;
+    let mut code = image.bytes(&(start..Svma(end))).ok_or(Why::NoFunction)?;
+    code.extend(filling(image, end));
+    let end = first + code.len() as u64;
+    let first_instructions = first_instructions(&code, first)?;
+    // Behind the function's own address.
+    let between = first + 1..first + first_instructions.taken.end as u64;
     let is_known = image.has_label(&(Svma(between.start)..Svma(between.end)))
         || leads_from_beside(image, first..end, &between)
         || leads_from_anywhere(image, &between).ok_or(Why::Large)?;
-    if is_known { Err(Why::Entered) } else { Ok(Beginning { code, taken }) }
+    if is_known { Err(Why::Entered) } else { Ok(Beginning { code, first: first_instructions }) }
 }
 
-/// How many bytes the first instructions have that must give way for a jump.
+/// What fills the room behind a function, and is part of none: as much as a jump may take of it.
+fn filling(image: &Image, end: u64) -> Vec<u8> {
+    const LONGEST_INSTRUCTION: u64 = 15;
+    let behind = Svma(end)..Svma(end.saturating_add(JUMP as u64 - 1 + LONGEST_INSTRUCTION));
+    let Some(mut bytes) = image.bytes(&behind) else { return Vec::new() };
+    let next = image.functions_in(&behind).iter().map(|one| one.start.0.saturating_sub(end)).min();
+    bytes.truncate(next.unwrap_or(u64::MAX).min(bytes.len() as u64) as usize);
+    let fills = |one: &Instruction| matches!(one.mnemonic(), Mnemonic::Nop | Mnemonic::Int3);
+    let all = Decoder::with_ip(64, &bytes, end, DecoderOptions::NONE).into_iter().take_while(fills);
+    let mut length = 0;
+    for one in all {
+        length += one.len();
+        if length >= JUMP - 1 {
+            break;
+        }
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+/// Which of its first instructions must give way for a jump.
 ///
 /// # Errors
 /// Why they cannot, as far as the function itself tells.
-fn first_instructions(code: &[u8], start: u64) -> Result<usize, Why> {
+fn first_instructions(code: &[u8], start: u64) -> Result<First, Why> {
     let decoder = || Decoder::with_ip(64, code, start, DecoderOptions::NONE);
-    let (mut taken, mut ends_with_push, mut has_frame) = (0, false, false);
-    for instruction in &mut decoder() {
-        if taken >= JUMP {
-            break;
-        }
-        if !can_be_moved(&instruction, has_frame) {
-            return Err(Why::Instruction(text(&instruction)));
-        }
-        taken += instruction.len();
-        ends_with_push = pushes(&instruction);
-        has_frame |= begins_frame(&instruction);
-    }
-    if taken < JUMP {
-        return Err(Why::Short);
-    }
+    let begun: Vec<Instruction> = decoder().into_iter().take(MOST_FIRST).collect();
+    let straight = begun.iter().take_while(|one| one.flow_control() == FlowControl::Next).count();
+    let together = (0..begun.len().min(straight + 1)).map(|nth| (nth, together(&begun, nth)));
+    let mut why = None;
+    let found = together.into_iter().find_map(|(nth, together)| {
+        together.map_err(|other| why.get_or_insert(other).clone()).ok().map(|it| (nth, it))
+    });
+    let Some((nth, Together { taken, ends_with_push, calls })) = found else {
+        return Err(why.unwrap_or(Why::Short));
+    };
+    let from = (begun[nth].ip() - start) as usize;
+    let taken = from..from + taken;
     if is_out_of_step(decoder(), start..start + code.len() as u64) {
         return Err(Why::Data);
     }
-    // A loop back to the first instruction would count each of its turns.
-    let within = start..start + taken as u64;
+    // A loop back to the first instructions would count each of its turns.
+    let within = start..start + taken.end as u64;
     let mut through_tables = false;
     let leads_there = |instruction: Instruction| {
-        through_tables |= instruction.flow_control() == FlowControl::IndirectBranch;
+        through_tables |= may_be_through_table(&instruction);
         leads_into(&instruction, &within)
     };
     let is_led_to = decoder().iter().any(leads_there);
     if is_led_to || through_tables && !ends_with_push {
         return Err(Why::Entered);
     }
-    if depends_on_flags(decoder()) { Err(Why::Flags) } else { Ok(taken) }
+    let rest = Decoder::with_ip(64, &code[from..], begun[nth].ip(), DecoderOptions::NONE);
+    let keeps_flags = depends_on_flags(rest, nth > 0, &(start..start + code.len() as u64));
+    Ok(First { taken, calls, keeps_flags })
+}
+
+/// Instructions that can give way together.
+struct Together {
+    /// Their bytes.
+    taken: usize,
+    ends_with_push: bool,
+    calls: bool,
+}
+
+/// As many of a function's first instructions as a jump takes the place of, from one of them on.
+fn together(begun: &[Instruction], first: usize) -> Result<Together, Why> {
+    let (mut taken, mut ends_with_push, mut calls) = (0, false, false);
+    let mut has_frame = begun[..first].iter().any(begins_frame);
+    // Whether what comes is never reached from what came.
+    let mut has_left = false;
+    for instruction in &begun[first..] {
+        if taken >= JUMP {
+            break;
+        }
+        let cannot = || Err(Why::Instruction(text(instruction)));
+        taken += instruction.len();
+        if has_left {
+            if !matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3) {
+                return Err(Why::Short);
+            }
+            continue;
+        }
+        match leaves(instruction) {
+            // It comes back behind itself.
+            Some(Leaves::Call) if taken < JUMP => return cannot(),
+            Some(Leaves::Call) => calls = true,
+            Some(Leaves::ForGood) => has_left = true,
+            None if can_be_moved(instruction, has_frame) => {}
+            None => return cannot(),
+        }
+        ends_with_push = pushes(instruction);
+        has_frame |= begins_frame(instruction);
+    }
+    if taken < JUMP { Err(Why::Short) } else { Ok(Together { taken, ends_with_push, calls }) }
+}
+
+/// Whether it may jump through a table of places in this function. What is behind a word of the image alone is another function: places in this one would be found there.
+fn may_be_through_table(instruction: &Instruction) -> bool {
+    let is_word = instruction.is_ip_rel_memory_operand() && instruction.memory_index() == Register::None;
+    instruction.flow_control() == FlowControl::IndirectBranch && !is_word
 }
 
 /// An instruction, for people.
@@ -178,6 +268,30 @@ pub fn is_branch(instruction: &Instruction) -> bool {
     instruction.op_kinds().any(|kind| kind == OpKind::NearBranch64)
 }
 
+/// How an instruction leaves a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaves {
+    Call,
+    ForGood,
+}
+
+/// Whether it leads elsewhere, and the same can be done from another place: not through memory that may be missing, nor by what a call changes.
+pub fn leaves(instruction: &Instruction) -> Option<Leaves> {
+    let operand = instruction.op0_kind();
+    let is_known = match operand {
+        OpKind::NearBranch64 => true,
+        OpKind::Register => instruction.op0_register() != Register::RSP,
+        OpKind::Memory => instruction.memory_base() == Register::RIP,
+        _ => false,
+    };
+    match instruction.mnemonic() {
+        Mnemonic::Ret => Some(Leaves::ForGood),
+        Mnemonic::Jmp if is_known => Some(Leaves::ForGood),
+        Mnemonic::Call if is_known => Some(Leaves::Call),
+        _ => None,
+    }
+}
+
 /// Whether the stack grows by it.
 fn pushes(instruction: &Instruction) -> bool {
     match instruction.mnemonic() {
@@ -199,8 +313,10 @@ fn begins_frame(instruction: &Instruction) -> bool {
 /// Whether it does the same elsewhere, and cannot fail but for the end of the stack, as a push does. `has_frame`: `rbp` is in the stack.
 fn can_be_moved(instruction: &Instruction, has_frame: bool) -> bool {
     use Mnemonic::{
-        Add, And, Cmp, Dec, Endbr64, Imul, Inc, Lea, Mov, Movaps, Movsx, Movsxd, Movzx, Neg, Nop, Not, Or,
-        Push, Pxor, Sar, Shl, Shr, Sub, Test, Xor, Xorps,
+        Add, And, Bsf, Bsr, Bswap, Bt, Btc, Btr, Bts, Cdq, Cdqe, Cmp, Cqo, Dec, Endbr64, Imul, Inc, Lea,
+        Lzcnt, Mov, Movapd, Movaps, Movd, Movdqa, Movdqu, Movq, Movss, Movsx, Movsxd, Movups, Movzx, Neg,
+        Nop, Not, Or, Pop, Popcnt, Push, Pxor, Rol, Ror, Sar, Shl, Shr, Sub, Test, Tzcnt, Vmovd, Vmovq,
+        Vpxor, Vxorps, Xor, Xorpd, Xorps,
     };
     let is_simple = match instruction.mnemonic() {
         Push => instruction.op0_kind() != OpKind::Memory,
@@ -211,7 +327,10 @@ fn can_be_moved(instruction: &Instruction, has_frame: bool) -> bool {
                 || reads_what_is_there(instruction)
                 || is_of_stack(instruction, has_frame)
         }
-        Movaps | Pxor | Xorps => has_no_memory(instruction),
+        Bsf | Bsr | Bswap | Bt | Btc | Btr | Bts | Cdq | Cdqe | Cqo | Lzcnt | Movapd | Movaps | Movd
+        | Movdqa | Movdqu | Movq | Movss | Movups | Popcnt | Pxor | Rol | Ror | Tzcnt | Vmovd | Vmovq
+        | Vpxor | Vxorps | Xorpd | Xorps => has_no_memory(instruction),
+        Pop => instruction.op0_kind() == OpKind::Register && instruction.op0_register() != Register::RSP,
         _ => instruction.is_jcc_short_or_near(),
     };
     is_simple
@@ -243,19 +362,32 @@ fn is_of_stack(instruction: &Instruction, has_frame: bool) -> bool {
         && (base == Register::RSP || base == Register::RBP && has_frame)
 }
 
-/// Whether it may be told by the flags what it is to do; no function is that a compiler has made.
-fn depends_on_flags(mut decoder: Decoder<'_>) -> bool {
+/// Whether code may be told by the flags what it is to do. `has_begun`: it is behind the first instructions of the `function`, which no compiler makes so that it is told by them;
+/// and where it calls, or leaves for another one, they are no longer looked at.
+fn depends_on_flags(decoder: Decoder<'_>, has_begun: bool, function: &Range<u64>) -> bool {
     let mut written = 0;
-    for instruction in &mut decoder {
+    for instruction in decoder {
+        if instruction.mnemonic() == Mnemonic::Syscall {
+            // It keeps the flags in a register, which no compiled code looks at.
+            return false;
+        }
         if instruction.rflags_read() & FLAGS & !written != 0 {
             return true;
         }
         written |= instruction.rflags_modified();
-        if written & FLAGS == FLAGS || instruction.flow_control() != FlowControl::Next {
+        if written & FLAGS == FLAGS {
             return false;
         }
+        let goes_on = match instruction.flow_control() {
+            FlowControl::Next => continue,
+            FlowControl::Return | FlowControl::Call | FlowControl::IndirectCall => false,
+            FlowControl::UnconditionalBranch => function.contains(&instruction.near_branch_target()),
+            FlowControl::IndirectBranch => may_be_through_table(&instruction),
+            _ => true,
+        };
+        return has_begun && goes_on;
     }
-    false
+    has_begun
 }
 
 /// Whether short jumps of the code beside a function lead between its first instructions.
@@ -279,6 +411,8 @@ fn leads_from_anywhere(image: &Image, range: &Range<u64>) -> Option<bool> {
     if image.loads().iter().map(|load| load.file_size).fold(0, u64::saturating_add) > MOST_LOADED {
         return None;
     }
+    // What may be anywhere begins at its own zero.
+    let is_fixed = image.loads().iter().all(|load| load.address.0 >= PAGE);
     for load in image.loads() {
         let end = load.address.0.checked_add(load.file_size)?;
         for start in (load.address.0..end).step_by(PIECE) {
@@ -288,7 +422,8 @@ fn leads_from_anywhere(image: &Image, range: &Range<u64>) -> Option<bool> {
             let found = if load.executable {
                 distances(&bytes, start, range).into_iter().any(|at| !is_of_another_kind(image, at))
             } else {
-                has_address(&bytes, range)
+                let aligned = (start.next_multiple_of(ADDRESS) - start) as usize;
+                has_address(bytes.get(aligned..).unwrap_or_default(), range, is_fixed)
             };
             if found {
                 return Some(true);
@@ -298,14 +433,18 @@ fn leads_from_anywhere(image: &Image, range: &Range<u64>) -> Option<bool> {
     Some(false)
 }
 
-/// Whether four bytes in code are known to be no distance: the instructions of the function that they are in, or of what fills the room between two, are read from the first one
-/// on, and they are another part of one of these.
+/// Whether four bytes in code are known to be no distance: the instructions of the function that they are in, of the table that leads to other images, or of what fills the room
+/// between two functions, are read from the first one on, and they are another part of one of these.
 fn is_of_another_kind(image: &Image, at: u64) -> bool {
     let around = |distance: u64| Svma(at.saturating_sub(distance))..Svma(at.saturating_add(4 + distance));
     let here = image.functions_in(&around(0));
     let within = here.iter().find(|one| one.start.0 <= at && at + 4 <= one.end.0);
     let (range, is_filling) = match within {
         Some(one) => (one.clone(), false),
+        None if image.section(Svma(at)).is_some_and(|name| name.starts_with(LINKAGE)) => {
+            let Some(range) = image.section_range(Svma(at)) else { return false };
+            (range, false)
+        }
         None if here.is_empty() => {
             let near = image.functions_in(&around(FILLING));
             let begin = near.iter().map(|one| one.end).filter(|end| end.0 <= at).max();
@@ -367,8 +506,14 @@ mod tests {
             (&[0x89, 0xf8, 0x83, 0xc0, 3, 0xff, 0xe0], None),
             // sub rsp, 24; xor eax, eax; ret
             (&[0x48, 0x83, 0xec, 0x18, 0x31, 0xc0, 0xc3], Some(6)),
-            // ret; too short
-            (&[0xc3, 0x90, 0x90, 0x90, 0x90], None),
+            // ret, and what fills the room behind it: nops, or int3
+            (&[0xc3, 0x90, 0x90, 0x90, 0x90], Some(5)),
+            (&[0x31, 0xc0, 0xc3, 0xcc, 0xcc, 0xcc], Some(5)),
+            // xor eax, eax; ret; add eax, 1: somebody may run it
+            (&[0x31, 0xc0, 0xc3, 0x83, 0xc0, 1], None),
+            // xor eax, eax; jmp elsewhere
+            (&[0x31, 0xc0, 0xe9, 0x10, 0, 0, 0], Some(7)),
+            // too short
             (&[0x31, 0xc0, 0x90], None),
             // mov eax, [rip + 16]; ret
             (&[0x8b, 0x05, 0x10, 0, 0, 0, 0xc3], Some(6)),
@@ -392,10 +537,8 @@ mod tests {
             (&[0x66, 0x0f, 0xef, 0xc0, 0x0f, 0xaf, 0xc7, 0xc3], Some(7)),
             // push rdi; push rsi; rep stosb: takes long
             (&[0x57, 0x56, 0xf3, 0xaa, 0xc3], None),
-            // cmovz eax, edi; lea eax, [rax + 1]; ret: told by the flags
-            (&[0x0f, 0x44, 0xc7, 0x8d, 0x40, 1, 0xc3], None),
-            // push rbp; mov rbp, rsp; push rbx; cmovz eax, edi: behind what is taken
-            (&[0x55, 0x48, 0x89, 0xe5, 0x53, 0x0f, 0x44, 0xc7, 0xc3], None),
+            // cmovz eax, edi; and what may fail; ret
+            (&[0x0f, 0x44, 0xc7, 0x8b, 0x40, 1, 0xc3], None),
             // push rbx; lea rax, [rdi + 1]; jmp over two bytes; the first two of a mov; ret; nops
             (
                 &[
@@ -404,8 +547,7 @@ mod tests {
                 ],
                 None,
             ),
-            // call; jmp
-            (&[0xe8, 0, 0, 0, 0, 0xc3], None),
+            // xor eax, eax; jmp to it
             (&[0x31, 0xc0, 0xeb, 0xfc, 0x90, 0x90], None),
             // push rbp; xor eax, eax; inc eax; jne to the inc; ret: leads between what is taken
             (&[0x55, 0x31, 0xc0, 0xff, 0xc0, 0x75, 0xfc, 0xc3], None),
@@ -418,8 +560,70 @@ mod tests {
             // A loop back to the very beginning would count each turn: push rbp; mov rbp, rsp; push rbx; jmp to the first push
             (&[0x55, 0x48, 0x89, 0xe5, 0x53, 0xeb, 0xf9], None),
         ] {
-            assert_eq!(first_instructions(code, 0x1000).ok(), taken, "{code:x?}");
+            let found = first_instructions(code, 0x1000).ok();
+            let first = |taken| First { taken: 0..taken, calls: false, keeps_flags: false };
+            assert_eq!(found, taken.map(first), "{code:x?}");
         }
+    }
+
+    #[test]
+    fn a_call_may_be_the_last_that_gives_way() {
+        for (code, taken) in [
+            // push rbx; call; pop rbx; ret
+            (&[0x53, 0xe8, 0x10, 0, 0, 0, 0x5b, 0xc3][..], Some(6)),
+            // sub rsp, 8; call [rip + 16]; ret: as Rust calls
+            (&[0x48, 0x83, 0xec, 8, 0xff, 0x15, 16, 0, 0, 0, 0xc3], Some(10)),
+            // mov rax, rdi; call rax; ret
+            (&[0x48, 0x89, 0xf8, 0xff, 0xd0, 0xc3], Some(5)),
+            // call rax; mov eax, 1; ret: comes back into what gives way
+            (&[0xff, 0xd0, 0xb8, 1, 0, 0, 0, 0xc3], None),
+            // push rbx; nop; call [rdi + 8]; ret: may fail
+            (&[0x53, 0x0f, 0x1f, 0, 0xff, 0x57, 8, 0xc3], None),
+            // push rbx; call to the very beginning: counts as a visit, and leads into it
+            (&[0x53, 0xe8, 0xfa, 0xff, 0xff, 0xff, 0xc3], None),
+        ] {
+            let found = first_instructions(code, 0x1000).ok();
+            let first = |taken| First { taken: 0..taken, calls: true, keeps_flags: false };
+            assert_eq!(found, taken.map(first), "{code:x?}");
+        }
+    }
+
+    #[test]
+    fn what_gives_way_may_be_behind_what_cannot_be_moved() {
+        for (code, taken, keeps_flags) in [
+            // mov rax, [rdi + 256]; ret; nops
+            (&[0x48, 0x8b, 0x87, 0, 1, 0, 0, 0xc3, 0x90, 0x90, 0x90, 0x90][..], Some(7..12), false),
+            // mov rax, [rdi + 8]; mov edx, 1; ret
+            (&[0x48, 0x8b, 0x47, 8, 0xba, 1, 0, 0, 0, 0xc3], Some(4..9), false),
+            // cmp dword ptr [rdi], 0; mov eax, 1; jne behind the end; ret: looks at what the comparison says
+            (&[0x83, 0x3f, 0, 0xb8, 1, 0, 0, 0, 0x75, 0x10, 0xc3], Some(3..8), true),
+            // mov eax, [rdi]; mov edx, 1; jmp to the ret; nop; ret: nothing tells whether the flags are looked at there
+            (&[0x8b, 0x07, 0xba, 1, 0, 0, 0, 0xeb, 1, 0x90, 0xc3], Some(2..7), true),
+            // mov eax, [rdi]; mov edx, 1; jmp elsewhere
+            (&[0x8b, 0x07, 0xba, 1, 0, 0, 0, 0xeb, 0x20], Some(2..7), false),
+            // mov eax, [rdi]; call rax; mov edx, 1; ret: it may never come back
+            (&[0x8b, 0x07, 0xff, 0xd0, 0xba, 1, 0, 0, 0, 0xc3], None, false),
+            // mov eax, [rdi]; mov edx, 1; jmp to that: each turn would count
+            (&[0x8b, 0x07, 0xba, 1, 0, 0, 0, 0xeb, 0xf9], None, false),
+            // push rbp; mov rbp, rsp; push rbx; cmovz eax, edi; ret: told by the flags
+            (&[0x55, 0x48, 0x89, 0xe5, 0x53, 0x0f, 0x44, 0xc7, 0xc3], Some(0..5), true),
+            // setz al; mov edx, 1; ret: told by the flags, and moved with them
+            (&[0x0f, 0x94, 0xc0, 0xba, 1, 0, 0, 0, 0xc3], Some(3..8), false),
+        ] {
+            let found = first_instructions(code, 0x1000).ok();
+            let first = |taken| First { taken, calls: false, keeps_flags };
+            assert_eq!(found, taken.map(first), "{code:x?}");
+        }
+    }
+
+    #[test]
+    fn a_jump_through_a_word_of_the_image_leads_to_another_function() {
+        // mov rdi, rsi; mov esi, 1; jmp [rip + 16]
+        let code = [0x48, 0x89, 0xf7, 0xbe, 1, 0, 0, 0, 0xff, 0x25, 16, 0, 0, 0];
+        assert!(first_instructions(&code, 0x1000).is_ok());
+        // The same with jmp [rdi + 16], which may be in a table.
+        let code = [0x48, 0x89, 0xf7, 0xbe, 1, 0, 0, 0, 0xff, 0x67, 16];
+        assert_eq!(first_instructions(&code, 0x1000), Err(Why::Entered));
     }
 
     #[test]

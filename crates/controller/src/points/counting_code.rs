@@ -4,15 +4,15 @@
 //! forks count as well. The program waits for us before its first instruction, or all its threads are stopped for a moment, none of which is in the midst of what is
 //! replaced. The code is put behind the function's own segment, into the rest of its last page, which nothing else uses.
 //!
-//! Only where nothing can go wrong: at the first instruction of a function, and if that can go unnoticed ([`beginning`]). `r11` is put back, and what is below the stack
+//! Only where nothing can go wrong: among the first instructions of a function, and if that can go unnoticed ([`beginning`]). `r11` is put back, and what is below the stack
 //! pointer is left alone.
 
-use super::beginning::{self, Beginning, JUMP, Why, is_branch};
+use super::beginning::{self, Beginning, JUMP, Leaves, Why, is_branch, leaves};
 use iced_x86::{Decoder, DecoderOptions};
 use kernel::cpu::threads_alive;
 use kernel::process_memory::TraceeMemory;
 use kernel::tracee::{Late, Tracee, Trouble, release_if_stopped};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -56,12 +56,13 @@ impl Function {
 
     /// The instructions that give way for the jump.
     fn first(&self) -> &[u8] {
-        &self.beginning.code[..self.beginning.taken]
+        &self.beginning.code[self.beginning.first.taken.clone()]
     }
 
     /// Where these are.
     pub fn taken(&self) -> Range<u64> {
-        self.start..self.start + self.beginning.taken as u64
+        let Range { start, end } = self.beginning.first.taken;
+        self.start + start as u64..self.start + end as u64
     }
 }
 
@@ -111,17 +112,41 @@ pub struct Patcher {
     /// Instructions that are watched otherwise, too, or twice: nothing can be put in the place of these.
     watched: HashSet<u64>,
     twice: HashSet<u64>,
+    /// Whether the CPU may keep the addresses that its calls return to.
+    has_shadow_stack: bool,
     changed: Mutex<Changed>,
 }
 
 #[derive(Debug, Default)]
 struct Changed {
+    /// The functions that lead to counting code, the jump, and the word that is counted in.
+    functions: Vec<(Function, Vec<u8>, u64)>,
+}
+
+/// Where counting code is. Of all patchers, and in all processes: several change the same process one after the other, children have the code of their parents, and a thread may be
+/// in what led there before. So no place is used twice, but for the same code.
+#[derive(Debug, Default)]
+struct Rooms {
     /// The free part of each room, by its end.
-    free: HashMap<u64, u64>,
-    /// The counting code of each function and word.
-    cells: HashMap<(u64, u64), u64>,
-    /// The functions that begin with a jump, and the jump.
-    functions: Vec<(Function, Vec<u8>)>,
+    free: BTreeMap<u64, u64>,
+    /// Where the counting code is for what gives way at an address, and a word.
+    places: BTreeMap<(u64, u64, Vec<u8>), u64>,
+}
+
+static ROOMS: Mutex<Rooms> = Mutex::new(Rooms { free: BTreeMap::new(), places: BTreeMap::new() });
+
+impl Rooms {
+    /// A place in a room for so many bytes of counting code; `None` if there is no room left.
+    fn place(&mut self, room: &Range<u64>, of: (u64, u64, Vec<u8>), length: usize) -> Option<u64> {
+        if let Some(place) = self.places.get(&of) {
+            return Some(*place);
+        }
+        let free = self.free.entry(room.end).or_insert(room.start);
+        let place = *free;
+        *free = place.checked_add(length as u64).filter(|end| *end <= room.end)?;
+        self.places.insert(of, place);
+        Some(place)
+    }
 }
 
 /// A word that the program adds to.
@@ -145,7 +170,8 @@ impl Patcher {
         }
         let (process, shared) = (TraceeMemory::open(pid).ok()?, shared_memory_of(pid)?);
         let (late, changed) = (Mutex::default(), Mutex::default());
-        Some(Self { pid, process, runs, late, shared, watched: once, twice, changed })
+        let has_shadow_stack = may_have_shadow_stack(pid, runs);
+        Some(Self { pid, process, runs, late, shared, watched: once, twice, has_shadow_stack, changed })
     }
 
     /// Whether it is for this process.
@@ -179,8 +205,9 @@ impl Patcher {
     /// Whether a function begins with our jump.
     fn is_changed(&self, function: &Function) -> bool {
         let changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_it =
-            |(other, entry): &(Function, Vec<u8>)| other == function && self.is_there(other.start, entry);
+        let is_it = |(other, entry, _): &(Function, Vec<u8>, u64)| {
+            other == function && self.is_there(other.taken().start, entry)
+        };
         changed.functions.iter().any(is_it)
     }
 
@@ -193,13 +220,14 @@ impl Patcher {
     ) -> Option<Word> {
         let within = std::ptr::from_ref(word).addr().checked_sub(std::ptr::from_ref(memory).addr())?;
         let taken = function.taken();
-        let is_watched = self.twice.contains(&taken.start)
-            || (taken.start + 1..taken.end).any(|address| self.watched.contains(&address));
+        let is_watched = self.twice.contains(&function.start)
+            || taken.clone().any(|address| address != function.start && self.watched.contains(&address));
         // Whatever becomes of us, the jump is there as a whole or not at all.
         let is_on_two_pages = taken.start / PAGE != (taken.end - 1) / PAGE;
         if within >= SharedMemory::SIZE
             || is_watched
             || is_on_two_pages
+            || function.beginning.first.calls && self.has_shadow_stack
             || !is_one_mapping(function, mappings)
         {
             return None;
@@ -207,34 +235,38 @@ impl Patcher {
         let is_changed = self.is_changed(function);
         let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
         let word_there = self.shared + within as u64;
-        let known = changed.cells.get(&(function.start, word_there)).copied();
         if is_changed {
-            return known.map(|_| Word(word));
+            let is_it = |(other, _, of): &(Function, _, u64)| other == function && *of == word_there;
+            return changed.functions.iter().any(is_it).then_some(Word(word));
         }
-        changed.functions.retain(|(other, _)| other != function);
-        let overlaps = |other: &Function| other.start < taken.end && taken.start < other.taken().end;
+        changed.functions.retain(|(other, ..)| other != function);
+        let overlaps = |other: &Function| other.taken().start < taken.end && taken.start < other.taken().end;
         // A probe or a debugger has changed it, or we have.
         if !self.is_there(function.start, &function.beginning.code)
-            || changed.functions.iter().any(|(other, _)| overlaps(other))
+            || changed.functions.iter().any(|(other, ..)| overlaps(other))
         {
             return None;
         }
-        let free = *changed.free.entry(function.room.end).or_insert(function.room.start);
-        let cell = known.unwrap_or(free);
-        let counting = counting_code(cell, function.first(), function.start, word_there)?;
-        let end = cell.checked_add(counting.len() as u64).filter(|end| *end <= function.room.end)?;
+        let first = function.first();
+        let code =
+            |at| counting_code(at, first, taken.start, word_there, function.beginning.first.keeps_flags);
+        // As long everywhere.
+        let length = code(function.room.start)?.len();
+        let cell = {
+            let mut rooms = ROOMS.lock().unwrap_or_else(PoisonError::into_inner);
+            rooms.place(&function.room, (taken.start, word_there, first.to_vec()), length)?
+        };
+        let counting = code(cell)?;
         // Also where it has been before: its library may have been loaded again.
         write(&self.process, &counting, cell)?;
-        changed.free.insert(function.room.end, free.max(end));
-        changed.cells.insert((function.start, word_there), cell);
-        let mut entry = jump(function.start, cell)?;
+        let mut entry = jump(taken.start, cell)?;
         entry.resize(taken.end.saturating_sub(taken.start) as usize, NOP);
-        if write(&self.process, &entry, function.start).is_none() {
+        if write(&self.process, &entry, taken.start).is_none() {
             // As it was.
-            let _ = self.process.write(function.start, function.first());
+            let _ = self.process.write(taken.start, function.first());
             return None;
         }
-        changed.functions.push((function.clone(), entry));
+        changed.functions.push((function.clone(), entry, word_there));
         Some(Word(word))
     }
 
@@ -242,15 +274,15 @@ impl Patcher {
     pub fn restore(&self, those: impl Fn(&Function) -> bool) {
         let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
         // Not after another program has been executed.
-        changed.functions.retain(|(function, entry)| self.is_there(function.start, entry));
-        if !changed.functions.iter().any(|(function, _)| those(function)) {
+        changed.functions.retain(|(function, entry, _)| self.is_there(function.taken().start, entry));
+        if !changed.functions.iter().any(|(function, ..)| those(function)) {
             return;
         }
         // No thread is within the jump. What cannot be changed back goes on counting.
         let Some(_stopped) = self.stop_outside(&[]) else { return };
         let is_restored =
-            |function: &Function| write(&self.process, function.first(), function.start).is_some();
-        changed.functions.retain(|(function, _)| !those(function) || !is_restored(function));
+            |function: &Function| write(&self.process, function.first(), function.taken().start).is_some();
+        changed.functions.retain(|(function, ..)| !those(function) || !is_restored(function));
     }
 
     /// Lets threads go that were to stop, and have only now; whether none is left.
@@ -309,7 +341,7 @@ impl Patcher {
     /// The code that is changed.
     pub fn changed(&self) -> Vec<Range<u64>> {
         let changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
-        changed.functions.iter().map(|(function, _)| function.taken()).collect()
+        changed.functions.iter().map(|(function, ..)| function.taken()).collect()
     }
 }
 
@@ -342,10 +374,15 @@ fn write(process: &TraceeMemory, bytes: &[u8], at: u64) -> Option<()> {
     (there == bytes).then_some(())
 }
 
-/// Instructions that are at `from`, for another place: what they find or lead to by its distance from themselves, they find from there.
-fn moved(instructions: &[u8], from: u64, to: u64) -> Option<Vec<u8>> {
+/// Instructions that are at `from`, for another place, up to one that leads elsewhere for good: what they find or lead to by its distance from themselves, they find from there,
+/// and a call returns to where it returned. Also whether the code goes on behind the last of them.
+fn moved(instructions: &[u8], from: u64, to: u64) -> Option<(Vec<u8>, bool)> {
     /// `jo rel32`, the first of the conditional jumps in the order of their conditions.
     const JO: [u8; 2] = [0x0f, 0x80];
+    const JMP: u8 = 0xe9;
+    /// `push qword ptr [rip + 6]`: what is behind a jump of up to six bytes.
+    const PUSH_BEHIND: [u8; 6] = [0xff, 0x35, LONGEST_JUMP as u8, 0, 0, 0];
+    const LONGEST_JUMP: usize = 6;
     let mut moved = Vec::new();
     let mut decoder = Decoder::with_ip(64, instructions, from, DecoderOptions::NONE);
     while decoder.can_decode() {
@@ -355,25 +392,59 @@ fn moved(instructions: &[u8], from: u64, to: u64) -> Option<Vec<u8>> {
             let next = to.checked_add(next as u64)?;
             Some(i32::try_from(target.wrapping_sub(next) as i64).ok()?.to_le_bytes())
         };
+        let leaves = leaves(&instruction);
+        if leaves == Some(Leaves::Call) {
+            moved.extend(PUSH_BEHIND);
+        }
         let begin = moved.len();
         if is_branch(&instruction) {
-            moved.extend([JO[0], JO[1] + condition(&instructions[at..])?]);
-            moved.extend(distance(instruction.near_branch_target(), begin + 6)?);
-            continue;
-        }
-        moved.extend(instructions.get(at..at + instruction.len())?);
-        if instruction.is_ip_rel_memory_operand() {
-            let offsets = decoder.get_constant_offsets(&instruction);
-            let distance = distance(instruction.ip_rel_memory_address(), begin + instruction.len())?;
-            let place = begin + offsets.displacement_offset()..;
-            let place = moved.get_mut(place)?.get_mut(..offsets.displacement_size())?;
-            if place.len() != distance.len() {
-                return None;
+            match leaves {
+                Some(_) => moved.push(JMP),
+                None => moved.extend([JO[0], JO[1] + condition(&instructions[at..])?]),
             }
-            place.copy_from_slice(&distance);
+            moved.extend(distance(instruction.near_branch_target(), moved.len() + 4)?);
+        } else {
+            moved.extend(instructions.get(at..at + instruction.len())?);
+            if instruction.is_ip_rel_memory_operand() {
+                let offsets = decoder.get_constant_offsets(&instruction);
+                let distance = distance(instruction.ip_rel_memory_address(), begin + instruction.len())?;
+                let place = begin + offsets.displacement_offset()..;
+                let place = moved.get_mut(place)?.get_mut(..offsets.displacement_size())?;
+                if place.len() != distance.len() {
+                    return None;
+                }
+                place.copy_from_slice(&distance);
+            }
+            if leaves == Some(Leaves::Call) {
+                jumps_instead(moved.get_mut(begin..)?)?;
+            }
+        }
+        match leaves {
+            None => {}
+            Some(Leaves::ForGood) => return Some((moved, false)),
+            Some(Leaves::Call) => {
+                moved.resize(begin + LONGEST_JUMP, NOP);
+                moved.extend(instruction.next_ip().to_le_bytes());
+                return Some((moved, false));
+            }
         }
     }
-    Some(moved)
+    Some((moved, true))
+}
+
+/// Makes a jump of a call through a register or a word: another number in the byte behind the operation.
+fn jumps_instead(call: &mut [u8]) -> Option<()> {
+    const CALL: u8 = 2 << 3;
+    const JUMP: u8 = 4 << 3;
+    const WHICH: u8 = 7 << 3;
+    let operation = call.iter().position(|byte| *byte == 0xff)?;
+    let is_prefix = |byte: &u8| matches!(byte, 0x3e | 0x40..=0x4f);
+    let byte = call.get(operation + 1)?;
+    if !call[..operation].iter().all(is_prefix) || byte & WHICH != CALL || call.len() > 6 {
+        return None;
+    }
+    call[operation + 1] = byte & !WHICH | JUMP;
+    Some(())
 }
 
 /// Which condition a conditional jump is about; `None` if it has a prefix.
@@ -385,17 +456,22 @@ fn condition(jump: &[u8]) -> Option<u8> {
     }
 }
 
-/// Adds one to the word, does what the function begins with, and goes on behind that.
-fn counting_code(at: u64, first: &[u8], function: u64, word: u64) -> Option<Vec<u8>> {
+/// Adds one to the word, does what the instructions do that gave way at `from`, and goes on behind these.
+fn counting_code(at: u64, first: &[u8], from: u64, word: u64, keeps_flags: bool) -> Option<Vec<u8>> {
     let mut code = vec![0x48, 0x8d, 0x64, 0x24, 0x80]; // lea rsp, [rsp - 128]
     code.extend([0x41, 0x53]); // push r11
+    code.extend(keeps_flags.then_some(0x9c)); // pushfq
     code.extend([0x49, 0xbb]); // mov r11, word
     code.extend(word.to_le_bytes());
     code.extend([0xf0, 0x49, 0xff, 0x03]); // lock inc qword ptr [r11]
+    code.extend(keeps_flags.then_some(0x9d)); // popfq
     code.extend([0x41, 0x5b]); // pop r11
     code.extend([0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0]); // lea rsp, [rsp + 128]
-    code.extend(moved(first, function, at + code.len() as u64)?);
-    code.extend(jump(at + code.len() as u64, function + first.len() as u64)?);
+    let (moved, goes_on) = moved(first, from, at + code.len() as u64)?;
+    code.extend(moved);
+    if goes_on {
+        code.extend(jump(at + code.len() as u64, from + first.len() as u64)?);
+    }
     Some(code)
 }
 
@@ -403,6 +479,18 @@ fn counting_code(at: u64, first: &[u8], function: u64, word: u64) -> Option<Vec<
 fn jump(from: u64, to: u64) -> Option<Vec<u8>> {
     let distance = i32::try_from(to.wrapping_sub(from.wrapping_add(JUMP as u64)) as i64).ok()?;
     Some([&[0xe9][..], &distance.to_le_bytes()].concat())
+}
+
+/// Whether calls and returns of a process are compared by the CPU, or may be once it runs.
+fn may_have_shadow_stack(pid: u32, runs: Runs) -> bool {
+    let has_word = |path: &str, line: &str, word: &str| {
+        let text = std::fs::read_to_string(path);
+        let is_it = |one: &str| one.starts_with(line) && one.split_whitespace().any(|one| one == word);
+        text.is_ok_and(|text| text.lines().any(is_it))
+    };
+    let is_offered = has_word("/proc/cpuinfo", "flags", "user_shstk");
+    is_offered
+        && (runs == Runs::NotYet || has_word(&format!("/proc/{pid}/status"), "x86_Thread_features", "shstk"))
 }
 
 /// Where the memory that we share with it is in a process.
@@ -420,7 +508,7 @@ fn shared_memory_of(pid: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iced_x86::Instruction;
+    use iced_x86::{Instruction, Mnemonic, Register};
 
     #[test]
     fn what_is_found_by_its_distance_is_found_from_elsewhere() {
@@ -430,7 +518,7 @@ mod tests {
             let decoded = Decoder::with_ip(64, code, at, DecoderOptions::NONE);
             decoded.into_iter().map(|one| one.ip_rel_memory_address()).collect()
         };
-        let there = moved(&code, 0x1000, 0x9000).unwrap();
+        let (there, _) = moved(&code, 0x1000, 0x9000).unwrap();
         assert_eq!(addresses(&there, 0x9000), addresses(&code, 0x1000));
         assert_eq!((there[0], there[7]), (0x55, 7), "and nothing else is changed");
         assert_eq!(moved(&code, 0x1000, 0x1_0000_0000_0000), None, "too far away");
@@ -444,7 +532,7 @@ mod tests {
             let decoded = Decoder::with_ip(64, code, at, DecoderOptions::NONE).into_iter();
             decoded.map(|one| (format!("{:?}", one.condition_code()), one.near_branch_target())).collect()
         };
-        let there = moved(&code, 0x1000, 0x9000).unwrap();
+        let (there, _) = moved(&code, 0x1000, 0x9000).unwrap();
         assert_eq!(jumps(&there, 0x9000), jumps(&code, 0x1000));
         assert_eq!(jumps(&code, 0x1000)[1], ("le".to_owned(), 0x1014));
         // With a prefix that predicts it: as it is, or not at all.
@@ -452,16 +540,68 @@ mod tests {
     }
 
     #[test]
+    fn calls_lead_where_they_led_and_return_to_where_they_returned() {
+        // push rbx; call 0x1216
+        let (code, goes_on) = moved(&[0x53, 0xe8, 0x10, 2, 0, 0], 0x1000, 0x9000).unwrap();
+        let decoded: Vec<Instruction> =
+            Decoder::with_ip(64, &code, 0x9000, DecoderOptions::NONE).iter().take(3).collect();
+        let behind = decoded[1].ip_rel_memory_address();
+        assert_eq!((decoded[1].mnemonic(), behind), (Mnemonic::Push, 0x900d));
+        assert_eq!(code[(behind - 0x9000) as usize..], 0x1006u64.to_le_bytes());
+        assert_eq!((decoded[2].mnemonic(), decoded[2].near_branch_target()), (Mnemonic::Jmp, 0x1216));
+        assert!(!goes_on);
+        // nop; call [rip + 16]; call r12
+        let decoded = |code: &[u8]| {
+            let (code, _) = moved(code, 0x1000, 0x9000).unwrap();
+            let (jump, returns) = code.split_at(code.len() - 8);
+            let jump: Vec<Instruction> =
+                Decoder::with_ip(64, jump, 0x9000, DecoderOptions::NONE).iter().collect();
+            let push = jump.iter().position(|one| one.mnemonic() == Mnemonic::Push).unwrap();
+            let behind = 0x9000 + jump.iter().map(Instruction::len).sum::<usize>() as u64;
+            assert_eq!(jump[push].ip_rel_memory_address(), behind);
+            (jump[push + 1], u64::from_le_bytes(returns.try_into().unwrap()))
+        };
+        let (jump, returns) = decoded(&[0x90, 0xff, 0x15, 16, 0, 0, 0]);
+        assert_eq!((jump.mnemonic(), jump.ip_rel_memory_address(), returns), (Mnemonic::Jmp, 0x1017, 0x1007));
+        let (jump, returns) = decoded(&[0x90, 0x90, 0x41, 0xff, 0xd4]);
+        assert_eq!((jump.mnemonic(), jump.op0_register(), returns), (Mnemonic::Jmp, Register::R12, 0x1005));
+    }
+
+    #[test]
+    fn no_place_is_used_twice_but_for_the_same_code() {
+        let mut rooms = Rooms::default();
+        let room = 0x1f00..0x2000;
+        let mut place = |at, word, length| rooms.place(&room, (at, word, vec![0x55]), length);
+        assert_eq!((place(0x1000, 8, 60), place(0x1010, 8, 60)), (Some(0x1f00), Some(0x1f3c)));
+        assert_eq!((place(0x1000, 8, 60), place(0x1000, 16, 60)), (Some(0x1f00), Some(0x1f78)));
+        assert_eq!((place(0x1020, 8, 77), place(0x1020, 8, 76)), (None, Some(0x1fb4)), "up to its end");
+        assert_eq!(place(0x1030, 8, 1), None);
+    }
+
+    #[test]
+    fn nothing_follows_what_leaves_for_good() {
+        // xor eax, eax; jmp 0x1017; and ret with what fills the room behind it
+        let code = counting_code(0x9000, &[0x31, 0xc0, 0xe9, 0x10, 0, 0, 0], 0x1000, 0x8000, false).unwrap();
+        let last = Decoder::with_ip(64, &code, 0x9000, DecoderOptions::NONE).iter().last().unwrap();
+        assert_eq!((last.mnemonic(), last.near_branch_target()), (Mnemonic::Jmp, 0x1017));
+        let code = counting_code(0x9000, &[0xc3, 0xcc, 0xcc, 0xcc, 0xcc], 0x1000, 0x8000, false).unwrap();
+        assert_eq!(code.last(), Some(&0xc3));
+    }
+
+    #[test]
     fn the_code_adds_one_and_goes_on_where_it_came_from() {
         let first = [0x55, 0x48, 0x89, 0xe5, 0x53];
-        let code = counting_code(0x9000, &first, 0x1000, 0x7f00_1234_5678).unwrap();
+        let code = counting_code(0x9000, &first, 0x1000, 0x7f00_1234_5678, true).unwrap();
         let decoded: Vec<Instruction> =
             Decoder::with_ip(64, &code, 0x9000, DecoderOptions::NONE).iter().collect();
         let kinds: Vec<String> = decoded.iter().map(|one| format!("{:?}", one.mnemonic())).collect();
-        assert_eq!(kinds, ["Lea", "Push", "Mov", "Inc", "Pop", "Lea", "Push", "Mov", "Push", "Jmp"]);
-        assert_eq!(decoded[2].immediate64(), 0x7f00_1234_5678);
-        assert!(decoded[3].has_lock_prefix());
-        assert_eq!(decoded[9].near_branch_target(), 0x1005);
+        assert_eq!(
+            kinds,
+            ["Lea", "Push", "Pushfq", "Mov", "Inc", "Popfq", "Pop", "Lea", "Push", "Mov", "Push", "Jmp"]
+        );
+        assert_eq!(decoded[3].immediate64(), 0x7f00_1234_5678);
+        assert!(decoded[4].has_lock_prefix());
+        assert_eq!(decoded[11].near_branch_target(), 0x1005);
         assert_eq!(jump(0x1000, 0x1_0000_0000_0000), None);
     }
 }

@@ -35,6 +35,51 @@ __attribute__((naked, noinline)) long in_register(void)
             "ret\n");
 }
 
+/* It calls within what a jump takes. */
+__attribute__((naked, noinline)) int calls(void)
+{
+    __asm__("push %rbx\n"
+            "call from_nothing\n"
+            "pop %rbx\n"
+            "ret\n");
+}
+
+/* It calls through a register. */
+__attribute__((naked, noinline)) int calls_through(int (*function)(void))
+{
+    (void)function;
+    __asm__("sub $8, %rsp\n"
+            "call *%rdi\n"
+            "add $8, %rsp\n"
+            "ret\n");
+}
+
+/* It leaves for another function. */
+__attribute__((naked, noinline)) int leaves(void)
+{
+    __asm__("jmp from_nothing\n");
+}
+
+/* It is shorter than a jump. */
+__attribute__((naked, noinline)) int returns(int number)
+{
+    (void)number;
+    __asm__("mov %edi, %eax\n"
+            "ret\n"
+            ".byte 0x90, 0x90, 0x90\n");
+}
+
+/* Its first instruction may fail, and what comes behind it is told by the flags. */
+__attribute__((naked, noinline)) int compares(const int *number)
+{
+    (void)number;
+    __asm__("cmpl $7, (%rdi)\n"
+            "mov $1, %eax\n"
+            "je 1f\n"
+            "mov $-1, %eax\n"
+            "1: ret\n");
+}
+
 /* The following are counted in another way. Another function leads between the first instructions of this one: */
 __attribute__((naked, noinline)) int entered_within(int number)
 {
@@ -64,16 +109,9 @@ __attribute__((naked, noinline)) long loops(long turns)
             "ret\n");
 }
 
-/* It calls within what a jump takes. */
-__attribute__((naked, noinline)) int calls(void)
-{
-    __asm__("push %rbx\n"
-            "call from_nothing\n"
-            "pop %rbx\n"
-            "ret\n");
-}
-
 __attribute__((noinline, used)) int from_nothing(void) { return 7; }
+
+static const int seven = 7, eight = 8;
 
 static long call_in_register(long a, long b)
 {
@@ -100,7 +138,8 @@ static void *rounds(void *unused)
         CHECK(call_in_register(1000, 7) == 1007);
         CHECK(entered_within(1) == 2 && enters_it(1) == 12);
         CHECK(loops(1) == 0);
-        CHECK(calls() == 7);
+        CHECK(calls() == 7 && calls_through(from_nothing) == 7 && leaves() == 7);
+        CHECK(returns(n) == n && compares(&seven) == 1 && compares(&eight) == -1);
         WHATIF_PROGRESS_NAMED("marked");
         __atomic_fetch_add(made, 1, __ATOMIC_RELAXED);
     }
