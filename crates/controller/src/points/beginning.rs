@@ -13,8 +13,8 @@
 //! instructions is a push, nothing leads between them. Where it is none, the function must have no such jumps.
 
 use iced_x86::{
-    Decoder, DecoderOptions, FlowControl, Formatter as _, GasFormatter, Instruction, Mnemonic, OpKind,
-    Register, RflagsBits,
+    Decoder, DecoderOptions, FlowControl, Formatter as _, GasFormatter, Instruction, InstructionInfoFactory,
+    Mnemonic, OpKind, Register, RflagsBits, UsedRegister,
 };
 use std::collections::HashSet;
 use std::ops::Range;
@@ -163,18 +163,20 @@ fn filling(image: &Image, end: u64) -> Vec<u8> {
 fn first_instructions(code: &[u8], start: u64) -> Result<First, Why> {
     let decoder = || Decoder::with_ip(64, code, start, DecoderOptions::NONE);
     let begun: Vec<Instruction> = decoder().into_iter().take(MOST_FIRST).collect();
-    let straight = begun.iter().take_while(|one| one.flow_control() == FlowControl::Next).count();
-    let together = (0..begun.len().min(straight + 1)).map(|nth| (nth, together(&begun, nth)));
-    let mut why = None;
-    let found = together.into_iter().find_map(|(nth, together)| {
-        together.map_err(|other| why.get_or_insert(other).clone()).ok().map(|it| (nth, it))
-    });
-    let Some((nth, Together { taken, ends_with_push, calls })) = found else {
-        return Err(why.unwrap_or(Why::Short));
+    let mut about = InstructionInfoFactory::new();
+    let straight = begun.iter().take_while(|one| may_stay(&mut about, one)).count();
+    let function = start..start + code.len() as u64;
+    let all = (0..begun.len().min(straight + 1)).map(|nth| together(&begun, nth, &function));
+    let all: Vec<Result<Together, Why>> = all.collect();
+    // A call costs more than others.
+    let found = all.iter().enumerate().filter_map(|(nth, one)| Some((nth, one.as_ref().ok()?)));
+    let Some((nth, &Together { taken, ends_with_push, calls })) = found.min_by_key(|(_, one)| one.calls)
+    else {
+        return Err(all.into_iter().find_map(Result::err).unwrap_or(Why::Short));
     };
     let from = (begun[nth].ip() - start) as usize;
     let taken = from..from + taken;
-    if is_out_of_step(decoder(), start..start + code.len() as u64) {
+    if is_out_of_step(decoder(), function.clone()) {
         return Err(Why::Data);
     }
     // A loop back to the first instructions would count each of its turns.
@@ -189,7 +191,8 @@ fn first_instructions(code: &[u8], start: u64) -> Result<First, Why> {
         return Err(Why::Entered);
     }
     let rest = Decoder::with_ip(64, &code[from..], begun[nth].ip(), DecoderOptions::NONE);
-    let keeps_flags = depends_on_flags(rest, nth > 0, &(start..start + code.len() as u64));
+    let are_set = begun[..nth].iter().any(|one| one.rflags_modified() & FLAGS != 0);
+    let keeps_flags = depends_on_flags(rest, are_set);
     Ok(First { taken, calls, keeps_flags })
 }
 
@@ -202,7 +205,7 @@ struct Together {
 }
 
 /// As many of a function's first instructions as a jump takes the place of, from one of them on.
-fn together(begun: &[Instruction], first: usize) -> Result<Together, Why> {
+fn together(begun: &[Instruction], first: usize, function: &Range<u64>) -> Result<Together, Why> {
     let (mut taken, mut ends_with_push, mut calls) = (0, false, false);
     let mut has_frame = begun[..first].iter().any(begins_frame);
     // Whether what comes is never reached from what came.
@@ -222,6 +225,10 @@ fn together(begun: &[Instruction], first: usize) -> Result<Together, Why> {
         match leaves(instruction) {
             // It comes back behind itself.
             Some(Leaves::Call) if taken < JUMP => return cannot(),
+            // Over room that is kept for others who change code (XRay), or to what has an effect on the CPU (retpolines).
+            Some(_) if function.contains(&instruction.near_branch_target()) => return cannot(),
+            // Where a probe may be put (USDT).
+            None if instruction.mnemonic() == Mnemonic::Nop && instruction.len() == 1 => return cannot(),
             Some(Leaves::Call) => calls = true,
             Some(Leaves::ForGood) => has_left = true,
             None if can_be_moved(instruction, has_frame) => {}
@@ -231,6 +238,23 @@ fn together(begun: &[Instruction], first: usize) -> Result<Together, Why> {
         has_frame |= begins_frame(instruction);
     }
     if taken < JUMP { Err(Why::Short) } else { Ok(Together { taken, ends_with_push, calls }) }
+}
+
+/// Whether an instruction may stay before what gives way: the next one is run after it, and finds the stack where it was but for what is pushed and popped, because counting
+/// uses what is below.
+fn may_stay(about: &mut InstructionInfoFactory, instruction: &Instruction) -> bool {
+    use iced_x86::OpAccess::{CondWrite, ReadCondWrite, ReadWrite, Write};
+    let registers = about.info(instruction).used_registers();
+    let is_stack = |one: &UsedRegister| one.register().full_register() == Register::RSP;
+    let changes = |one: &UsedRegister| matches!(one.access(), Write | ReadWrite | CondWrite | ReadCondWrite);
+    let is_moved = registers.iter().any(|one| is_stack(one) && changes(one));
+    let is_little = match instruction.mnemonic() {
+        Mnemonic::Push => true,
+        Mnemonic::Pop => instruction.op0_register().full_register() != Register::RSP,
+        Mnemonic::Sub => instruction.op1_kind() == OpKind::Immediate8to64,
+        _ => false,
+    };
+    instruction.flow_control() == FlowControl::Next && (!is_moved || is_little)
 }
 
 /// Whether it may jump through a table of places in this function. What is behind a word of the image alone is another function: places in this one would be found there.
@@ -362,9 +386,8 @@ fn is_of_stack(instruction: &Instruction, has_frame: bool) -> bool {
         && (base == Register::RSP || base == Register::RBP && has_frame)
 }
 
-/// Whether code may be told by the flags what it is to do. `has_begun`: it is behind the first instructions of the `function`, which no compiler makes so that it is told by them;
-/// and where it calls, or leaves for another one, they are no longer looked at.
-fn depends_on_flags(decoder: Decoder<'_>, has_begun: bool, function: &Range<u64>) -> bool {
+/// Whether code may be told by the flags what it is to do. `are_set`: by what comes before, in the same function; no function is told so by its callers that a compiler has made.
+fn depends_on_flags(decoder: Decoder<'_>, are_set: bool) -> bool {
     let mut written = 0;
     for instruction in decoder {
         if instruction.mnemonic() == Mnemonic::Syscall {
@@ -378,16 +401,11 @@ fn depends_on_flags(decoder: Decoder<'_>, has_begun: bool, function: &Range<u64>
         if written & FLAGS == FLAGS {
             return false;
         }
-        let goes_on = match instruction.flow_control() {
-            FlowControl::Next => continue,
-            FlowControl::Return | FlowControl::Call | FlowControl::IndirectCall => false,
-            FlowControl::UnconditionalBranch => function.contains(&instruction.near_branch_target()),
-            FlowControl::IndirectBranch => may_be_through_table(&instruction),
-            _ => true,
-        };
-        return has_begun && goes_on;
+        if instruction.flow_control() != FlowControl::Next {
+            break;
+        }
     }
-    has_begun
+    are_set
 }
 
 /// Whether short jumps of the code beside a function lead between its first instructions.
@@ -492,6 +510,7 @@ fn is_another_part(code: &[u8], start: u64, at: u64, is_filling: bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::{BTreeMap, BTreeSet};
 
     #[test]
     fn what_gives_way_for_the_jump() {
@@ -513,6 +532,8 @@ mod tests {
             (&[0x31, 0xc0, 0xc3, 0x83, 0xc0, 1], None),
             // xor eax, eax; jmp elsewhere
             (&[0x31, 0xc0, 0xe9, 0x10, 0, 0, 0], Some(7)),
+            // jmp over nops, in whose place something may be put; ret
+            (&[0xeb, 9, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0, 0xc3], None),
             // too short
             (&[0x31, 0xc0, 0x90], None),
             // mov eax, [rip + 16]; ret
@@ -579,6 +600,8 @@ mod tests {
             (&[0xff, 0xd0, 0xb8, 1, 0, 0, 0, 0xc3], None),
             // push rbx; nop; call [rdi + 8]; ret: may fail
             (&[0x53, 0x0f, 0x1f, 0, 0xff, 0x57, 8, 0xc3], None),
+            // push rbx; call into the function: as retpolines do
+            (&[0x53, 0xe8, 1, 0, 0, 0, 0x90, 0x5b, 0xc3], None),
             // push rbx; call to the very beginning: counts as a visit, and leads into it
             (&[0x53, 0xe8, 0xfa, 0xff, 0xff, 0xff, 0xc3], None),
         ] {
@@ -597,8 +620,12 @@ mod tests {
             (&[0x48, 0x8b, 0x47, 8, 0xba, 1, 0, 0, 0, 0xc3], Some(4..9), false),
             // cmp dword ptr [rdi], 0; mov eax, 1; jne behind the end; ret: looks at what the comparison says
             (&[0x83, 0x3f, 0, 0xb8, 1, 0, 0, 0, 0x75, 0x10, 0xc3], Some(3..8), true),
-            // mov eax, [rdi]; mov edx, 1; jmp to the ret; nop; ret: nothing tells whether the flags are looked at there
-            (&[0x8b, 0x07, 0xba, 1, 0, 0, 0, 0xeb, 1, 0x90, 0xc3], Some(2..7), true),
+            // cmp dword ptr [rdi], 0; mov eax, 1; jmp elsewhere: nothing tells whether the flags are looked at there
+            (&[0x83, 0x3f, 0, 0xb8, 1, 0, 0, 0, 0xe9, 0x20, 0, 0, 0], Some(3..8), true),
+            // mov rsp, [rdi]; pop rbx; pop rbp; pop r12; ret: counting uses what is below the stack
+            (&[0x48, 0x8b, 0x27, 0x5b, 0x5d, 0x41, 0x5c, 0x90, 0xc3], None, false),
+            // mov eax, [rdi]; nop, where a probe may be; ret
+            (&[0x8b, 0x07, 0x90, 0x90, 0x90, 0x90, 0x90, 0xc3], None, false),
             // mov eax, [rdi]; mov edx, 1; jmp elsewhere
             (&[0x8b, 0x07, 0xba, 1, 0, 0, 0, 0xeb, 0x20], Some(2..7), false),
             // mov eax, [rdi]; call rax; mov edx, 1; ret: it may never come back
@@ -652,12 +679,39 @@ mod tests {
         // mov rax, [rdi + 256]
         let fails = first_instructions(&[0x48, 0x8b, 0x87, 0, 1, 0, 0, 0xc3], 0x1000).unwrap_err();
         assert_eq!(fails.to_string(), "its instruction mov 0x100(%rdi),%rax cannot be moved");
-        assert_eq!(first_instructions(&[0x31, 0xc0, 0x90], 0x1000), Err(Why::Short));
+        assert_eq!(first_instructions(&[0x31, 0xc0], 0x1000), Err(Why::Short));
         // jumps to the middle of its first instructions
         assert_eq!(first_instructions(&[0x85, 0xf6, 0x7e, 0xfd, 0x31, 0xc0, 0xc3], 0x1000), Err(Why::Data));
         assert_eq!(
             first_instructions(&[0x55, 0x48, 0x89, 0xe5, 0x53, 0xeb, 0xf9], 0x1000),
             Err(Why::Entered)
         );
+    }
+
+    /// Prints for which share of the functions of some files the first instructions can give way, and why not for others: `WHATIF_FILES="/usr/bin/python3 …" cargo test --release -p
+    /// whatif-controller -- --ignored --nocapture functions_of_files`.
+    #[test]
+    #[ignore = "looks through files of this machine"]
+    fn functions_of_files() {
+        const LOOKED_AT: usize = 1500;
+        for file in std::env::var("WHATIF_FILES").unwrap().split(' ') {
+            let image = Image::open(std::path::Path::new(file)).unwrap();
+            let all = image.functions_in(&(Svma(0)..Svma(u64::MAX)));
+            let some: BTreeSet<Svma> =
+                all.iter().step_by((all.len() / LOOKED_AT).max(1)).map(|one| one.start).collect();
+            let mut outcomes = BTreeMap::<String, usize>::new();
+            for start in &some {
+                let outcome = match of(&image, *start) {
+                    Ok(_) => "can".to_owned(),
+                    Err(Why::Instruction(_)) => "an instruction cannot be moved".to_owned(),
+                    Err(why) => why.to_string(),
+                };
+                *outcomes.entry(outcome).or_default() += 1;
+            }
+            println!("{file}: {} of {} functions", some.len(), all.len());
+            for (outcome, count) in outcomes {
+                println!("{:6.1} % {outcome}", 100.0 * count as f64 / some.len() as f64);
+            }
+        }
     }
 }

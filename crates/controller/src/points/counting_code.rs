@@ -129,22 +129,37 @@ struct Changed {
 struct Rooms {
     /// The free part of each room, by its end.
     free: BTreeMap<u64, u64>,
-    /// Where the counting code is for what gives way at an address, and a word.
-    places: BTreeMap<(u64, u64, Vec<u8>), u64>,
+    places: BTreeMap<Counting, u64>,
+}
+
+/// Counting code, wherever it is: the same does the same.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Counting {
+    /// What gives way, and where.
+    from: u64,
+    first: Vec<u8>,
+    /// Of what is counted in.
+    word: u64,
+    /// Its own bytes.
+    length: usize,
+    /// From and to where it may be.
+    room: (u64, u64),
 }
 
 static ROOMS: Mutex<Rooms> = Mutex::new(Rooms { free: BTreeMap::new(), places: BTreeMap::new() });
 
 impl Rooms {
-    /// A place in a room for so many bytes of counting code; `None` if there is no room left.
-    fn place(&mut self, room: &Range<u64>, of: (u64, u64, Vec<u8>), length: usize) -> Option<u64> {
-        if let Some(place) = self.places.get(&of) {
+    /// A place for counting code; `None` if there is no room left.
+    fn place(&mut self, counting: Counting) -> Option<u64> {
+        if let Some(place) = self.places.get(&counting) {
             return Some(*place);
         }
-        let free = self.free.entry(room.end).or_insert(room.start);
-        let place = *free;
-        *free = place.checked_add(length as u64).filter(|end| *end <= room.end)?;
-        self.places.insert(of, place);
+        let (start, end) = counting.room;
+        let free = self.free.entry(end).or_default();
+        // Other images may have been there.
+        let place = start.max(*free);
+        *free = place.checked_add(counting.length as u64).filter(|behind| *behind <= end)?;
+        self.places.insert(counting, place);
         Some(place)
     }
 }
@@ -254,7 +269,9 @@ impl Patcher {
         let length = code(function.room.start)?.len();
         let cell = {
             let mut rooms = ROOMS.lock().unwrap_or_else(PoisonError::into_inner);
-            rooms.place(&function.room, (taken.start, word_there, first.to_vec()), length)?
+            let room = (function.room.start, function.room.end);
+            let (from, first, word) = (taken.start, first.to_vec(), word_there);
+            rooms.place(Counting { from, first, word, length, room })?
         };
         let counting = code(cell)?;
         // Also where it has been before: its library may have been loaded again.
@@ -380,9 +397,6 @@ fn moved(instructions: &[u8], from: u64, to: u64) -> Option<(Vec<u8>, bool)> {
     /// `jo rel32`, the first of the conditional jumps in the order of their conditions.
     const JO: [u8; 2] = [0x0f, 0x80];
     const JMP: u8 = 0xe9;
-    /// `push qword ptr [rip + 6]`: what is behind a jump of up to six bytes.
-    const PUSH_BEHIND: [u8; 6] = [0xff, 0x35, LONGEST_JUMP as u8, 0, 0, 0];
-    const LONGEST_JUMP: usize = 6;
     let mut moved = Vec::new();
     let mut decoder = Decoder::with_ip(64, instructions, from, DecoderOptions::NONE);
     while decoder.can_decode() {
@@ -394,7 +408,7 @@ fn moved(instructions: &[u8], from: u64, to: u64) -> Option<(Vec<u8>, bool)> {
         };
         let leaves = leaves(&instruction);
         if leaves == Some(Leaves::Call) {
-            moved.extend(PUSH_BEHIND);
+            moved.extend(returning_to(instruction.next_ip()));
         }
         let begin = moved.len();
         if is_branch(&instruction) {
@@ -421,15 +435,19 @@ fn moved(instructions: &[u8], from: u64, to: u64) -> Option<(Vec<u8>, bool)> {
         }
         match leaves {
             None => {}
-            Some(Leaves::ForGood) => return Some((moved, false)),
-            Some(Leaves::Call) => {
-                moved.resize(begin + LONGEST_JUMP, NOP);
-                moved.extend(instruction.next_ip().to_le_bytes());
-                return Some((moved, false));
-            }
+            Some(Leaves::ForGood | Leaves::Call) => return Some((moved, false)),
         }
     }
     Some((moved, true))
+}
+
+/// What a call does but for going where it leads: an address to return to, on the stack. And by a call, for the CPU counts calls to foresee where those return that are further out.
+fn returning_to(address: u64) -> Vec<u8> {
+    let (low, high) = (address as u32, (address >> 32) as u32);
+    let call = [0xe8, 1, 0, 0, 0, 0xcc]; // call over the next byte; int3
+    let low = [&[0xc7, 0x04, 0x24][..], &low.to_le_bytes()].concat(); // mov dword ptr [rsp], low
+    let high = [&[0xc7, 0x44, 0x24, 4][..], &high.to_le_bytes()].concat(); // mov dword ptr [rsp + 4], high
+    [&call[..], &low, &high].concat()
 }
 
 /// Makes a jump of a call through a register or a word: another number in the byte behind the operation.
@@ -541,41 +559,54 @@ mod tests {
 
     #[test]
     fn calls_lead_where_they_led_and_return_to_where_they_returned() {
-        // push rbx; call 0x1216
-        let (code, goes_on) = moved(&[0x53, 0xe8, 0x10, 2, 0, 0], 0x1000, 0x9000).unwrap();
-        let decoded: Vec<Instruction> =
-            Decoder::with_ip(64, &code, 0x9000, DecoderOptions::NONE).iter().take(3).collect();
-        let behind = decoded[1].ip_rel_memory_address();
-        assert_eq!((decoded[1].mnemonic(), behind), (Mnemonic::Push, 0x900d));
-        assert_eq!(code[(behind - 0x9000) as usize..], 0x1006u64.to_le_bytes());
-        assert_eq!((decoded[2].mnemonic(), decoded[2].near_branch_target()), (Mnemonic::Jmp, 0x1216));
-        assert!(!goes_on);
-        // nop; call [rip + 16]; call r12
-        let decoded = |code: &[u8]| {
-            let (code, _) = moved(code, 0x1000, 0x9000).unwrap();
-            let (jump, returns) = code.split_at(code.len() - 8);
-            let jump: Vec<Instruction> =
-                Decoder::with_ip(64, jump, 0x9000, DecoderOptions::NONE).iter().collect();
-            let push = jump.iter().position(|one| one.mnemonic() == Mnemonic::Push).unwrap();
-            let behind = 0x9000 + jump.iter().map(Instruction::len).sum::<usize>() as u64;
-            assert_eq!(jump[push].ip_rel_memory_address(), behind);
-            (jump[push + 1], u64::from_le_bytes(returns.try_into().unwrap()))
+        let (from, to) = (0x5555_0000_1000, 0x5555_0000_9000);
+        // What is done, and where it leads.
+        let decoded = |code: &[u8]| -> Vec<Instruction> {
+            let (code, goes_on) = moved(code, from, to).unwrap();
+            assert!(!goes_on);
+            Decoder::with_ip(64, &code, to, DecoderOptions::NONE).iter().collect()
         };
-        let (jump, returns) = decoded(&[0x90, 0xff, 0x15, 16, 0, 0, 0]);
-        assert_eq!((jump.mnemonic(), jump.ip_rel_memory_address(), returns), (Mnemonic::Jmp, 0x1017, 0x1007));
-        let (jump, returns) = decoded(&[0x90, 0x90, 0x41, 0xff, 0xd4]);
-        assert_eq!((jump.mnemonic(), jump.op0_register(), returns), (Mnemonic::Jmp, Register::R12, 0x1005));
+        // push rbx; call
+        let all = decoded(&[0x53, 0xe8, 0x10, 2, 0, 0]);
+        let kinds: Vec<Mnemonic> = all.iter().map(Instruction::mnemonic).collect();
+        use Mnemonic::{Call, Int3, Jmp, Mov, Push};
+        assert_eq!(kinds, [Push, Call, Int3, Mov, Mov, Jmp]);
+        assert_eq!(all[1].near_branch_target(), all[3].ip());
+        assert_eq!((all[3].immediate32(), all[4].immediate32()), (0x1006, 0x5555));
+        assert_eq!((all[3].memory_displacement64(), all[4].memory_displacement64()), (0, 4));
+        assert_eq!(all[5].near_branch_target(), from + 0x216);
+        // nop; call [rip + 16]
+        let all = decoded(&[0x66, 0x90, 0xff, 0x15, 16, 0, 0, 0]);
+        assert_eq!(
+            (all[5].mnemonic(), all[5].ip_rel_memory_address(), all[3].immediate32()),
+            (Jmp, from + 0x18, 0x1008)
+        );
+        // nop; call r12
+        let all = decoded(&[0x66, 0x90, 0x41, 0xff, 0xd4]);
+        assert_eq!(
+            (all[5].mnemonic(), all[5].op0_register(), all[3].immediate32()),
+            (Jmp, Register::R12, 0x1005)
+        );
     }
 
     #[test]
     fn no_place_is_used_twice_but_for_the_same_code() {
         let mut rooms = Rooms::default();
-        let room = 0x1f00..0x2000;
-        let mut place = |at, word, length| rooms.place(&room, (at, word, vec![0x55]), length);
+        let counting = |from, word, length| {
+            let (first, room) = (vec![0x55], (0x1f00, 0x2000));
+            Counting { from, first, word, length, room }
+        };
+        let mut place = |from, word, length| rooms.place(counting(from, word, length));
         assert_eq!((place(0x1000, 8, 60), place(0x1010, 8, 60)), (Some(0x1f00), Some(0x1f3c)));
         assert_eq!((place(0x1000, 8, 60), place(0x1000, 16, 60)), (Some(0x1f00), Some(0x1f78)));
         assert_eq!((place(0x1020, 8, 77), place(0x1020, 8, 76)), (None, Some(0x1fb4)), "up to its end");
         assert_eq!(place(0x1030, 8, 1), None);
+        // Of another image that ends on the same page, and has more code.
+        let mut rooms = Rooms::default();
+        assert_eq!(rooms.place(counting(0x1000, 8, 60)), Some(0x1f00));
+        let mut other = counting(0x1000, 8, 60);
+        other.room.0 = 0x1f80;
+        assert_eq!(rooms.place(other), Some(0x1f80));
     }
 
     #[test]
