@@ -28,7 +28,7 @@ pub const IDLE: f64 = 0.02;
 /// One that ends within so many seconds is not idle, but short.
 const LONG: f64 = 1.0;
 
-/// Why there is no answer, if there is none.
+/// Why there is no answer, if there is none. `duration`: of the session; `is_over`: the time that was given is.
 pub fn diagnose(
     options: &Options,
     shared: &SharedMapping,
@@ -36,6 +36,7 @@ pub fn diagnose(
     observer: &Observer,
     outcome: &Outcome,
     duration: Nanos,
+    is_over: bool,
 ) -> Option<Failure> {
     if !options.sampling() {
         return None;
@@ -104,7 +105,6 @@ pub fn diagnose(
         return Some(Failure::NoProgressPoint { instead: options.of_interpreter() });
     }
     let names: Vec<String> = points.into_iter().map(|point| point.name).collect();
-    let is_over = options.duration.is_some_and(|most| seconds >= most.as_secs_f64());
     of_experiments(outcome, &names, seconds, is_over)
 }
 

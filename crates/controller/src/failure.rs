@@ -105,8 +105,8 @@ pub enum Failure {
     PointNeverReached { points: String },
 
     #[error(
-        "{} before an experiment was complete; {}",
-        if *.is_over { format!("the time that was given ended after {seconds:.2} s,") } else { format!("the program ended after {seconds:.2} s,") },
+        "{} ended after {seconds:.2} s, before an experiment was complete; {}",
+        if *.is_over { "the time that was given" } else { "the program" },
         if *.is_over {
             "give it more: --duration 10s"
         } else {

@@ -570,8 +570,8 @@ fn supervise(
     if let Some(hint) = &runs.hint {
         tell_production(hint, &observer, &mut session)?;
     }
-    let failure =
-        diagnosis::diagnose(options, shared, &points, &observer, &outcome, now.saturating_sub(start));
+    let (duration, is_over) = (now.saturating_sub(start), runs.is_over(options));
+    let failure = diagnosis::diagnose(options, shared, &points, &observer, &outcome, duration, is_over);
     let (failure, halted) = halted(&options.limits, start, failure);
     halted.iter().try_for_each(|warning| session.warn(warning))?;
     let counted = points.costs(runs.visit_cost, runs.noting_cost, now.saturating_sub(start));
