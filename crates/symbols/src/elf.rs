@@ -71,6 +71,13 @@ struct Section {
     compressed: Option<(CompressionFormat, u64)>,
 }
 
+impl Section {
+    /// Its addresses in memory.
+    fn range(&self) -> Option<Range<u64>> {
+        Some(self.address..self.address.checked_add(self.size)?)
+    }
+}
+
 /// Opens a regular file and tells its length.
 pub(crate) fn open_regular(path: &Path) -> Result<(File, u64), ImageError> {
     let failed = |source| ImageError::Read { path: path.to_owned(), source };
@@ -127,8 +134,7 @@ impl Elf {
 
     /// The addresses of a section in memory.
     pub fn section_range(&self, name: &str) -> Option<Range<u64>> {
-        let section = self.section(name)?;
-        Some(section.address..section.address.checked_add(section.size)?)
+        self.section(name)?.range()
     }
 
     /// The first section that was larger than what is worth reading, if any.
@@ -183,15 +189,9 @@ impl Elf {
         self.read(load.offset.0.checked_add(address - load.address.0)?, size)
     }
 
-    /// Where the section ends that is loaded at an address.
-    pub fn section_end(&self, address: u64) -> Option<u64> {
-        self.section_around(address).map(|range| range.end)
-    }
-
     /// The addresses of the section that is loaded at one.
     pub fn section_around(&self, address: u64) -> Option<Range<u64>> {
-        let section = self.section_holding(address)?;
-        Some(section.address..section.address.checked_add(section.size)?)
+        self.section_holding(address)?.range()
     }
 
     /// The name of the section that is loaded at an address.

@@ -218,7 +218,7 @@ struct Function {
 /// How long a function is whose symbol has no size, as those of assembler files often have none (`_init`, `frame_dummy`): it ends where the
 /// next one begins, or its section ends.
 pub(crate) fn length_without_size(elf: &Elf, start: u64, next: u64) -> u64 {
-    let end = elf.section_end(start).unwrap_or(start).min(next);
+    let end = elf.section_around(start).map_or(start, |range| range.end).min(next);
     end.saturating_sub(start).min(LONGEST_WITHOUT_SIZE)
 }
 

@@ -33,8 +33,8 @@ const MOST_LOADED: u64 = 256 << 20;
 const PIECE: usize = 1 << 18;
 /// The bytes of an address.
 const ADDRESS: u64 = 8;
-/// No image that is loaded where it says begins below.
-const PAGE: u64 = 4096;
+/// No image that is loaded where it says begins in the first.
+pub const PAGE: u64 = 4096;
 /// No more is filled between two functions.
 const FILLING: u64 = 64;
 /// How far a jump of two bytes leads.
@@ -143,7 +143,6 @@ fn filling(image: &Image, end: u64) -> Vec<u8> {
     let Some(mut bytes) = image.bytes(&behind) else { return Vec::new() };
     let next = image.functions_in(&behind).iter().map(|one| one.start.0.saturating_sub(end)).min();
     bytes.truncate(next.unwrap_or(u64::MAX).min(bytes.len() as u64) as usize);
-    let fills = |one: &Instruction| matches!(one.mnemonic(), Mnemonic::Nop | Mnemonic::Int3);
     let all = Decoder::with_ip(64, &bytes, end, DecoderOptions::NONE).into_iter().take_while(fills);
     let mut length = 0;
     for one in all {
@@ -154,6 +153,11 @@ fn filling(image: &Image, end: u64) -> Vec<u8> {
     }
     bytes.truncate(length);
     bytes
+}
+
+/// Whether it may be in the room between functions.
+fn fills(instruction: &Instruction) -> bool {
+    matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3)
 }
 
 /// Which of its first instructions must give way for a jump.
@@ -217,7 +221,7 @@ fn together(begun: &[Instruction], first: usize, function: &Range<u64>) -> Resul
         let cannot = || Err(Why::Instruction(text(instruction)));
         taken += instruction.len();
         if has_left {
-            if !matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3) {
+            if !fills(instruction) {
                 return Err(Why::Short);
             }
             continue;
@@ -386,7 +390,7 @@ fn is_of_stack(instruction: &Instruction, has_frame: bool) -> bool {
         && (base == Register::RSP || base == Register::RBP && has_frame)
 }
 
-/// Whether code may be told by the flags what it is to do. `are_set`: by what comes before, in the same function; no function is told so by its callers that a compiler has made.
+/// Whether code may look at flags that it has not set. `are_set`: what comes before in the same function sets some; no function that a compiler has made looks at those of its callers.
 fn depends_on_flags(decoder: Decoder<'_>, are_set: bool) -> bool {
     let mut written = 0;
     for instruction in decoder {
@@ -487,8 +491,7 @@ fn is_another_part(code: &[u8], start: u64, at: u64, is_filling: bool) -> bool {
     let (mut decoder, mut is_known) = (decoder(), false);
     while decoder.can_decode() {
         let instruction = decoder.decode();
-        let fills = matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3);
-        if instruction.is_invalid() || is_filling && !fills {
+        if instruction.is_invalid() || is_filling && !fills(&instruction) {
             return false;
         }
         // It may begin in one and end in the next.
@@ -511,6 +514,12 @@ fn is_another_part(code: &[u8], start: u64, at: u64, is_filling: bool) -> bool {
 mod tests {
     use super::*;
     use std::collections::{BTreeMap, BTreeSet};
+
+    #[track_caller]
+    fn assert_first(code: &[u8], taken: Option<Range<usize>>, calls: bool, keeps_flags: bool) {
+        let first = taken.map(|taken| First { taken, calls, keeps_flags });
+        assert_eq!(first_instructions(code, 0x1000).ok(), first, "{code:x?}");
+    }
 
     #[test]
     fn what_gives_way_for_the_jump() {
@@ -581,9 +590,7 @@ mod tests {
             // A loop back to the very beginning would count each turn: push rbp; mov rbp, rsp; push rbx; jmp to the first push
             (&[0x55, 0x48, 0x89, 0xe5, 0x53, 0xeb, 0xf9], None),
         ] {
-            let found = first_instructions(code, 0x1000).ok();
-            let first = |taken| First { taken: 0..taken, calls: false, keeps_flags: false };
-            assert_eq!(found, taken.map(first), "{code:x?}");
+            assert_first(code, taken.map(|taken| 0..taken), false, false);
         }
     }
 
@@ -605,9 +612,7 @@ mod tests {
             // push rbx; call to the very beginning: counts as a visit, and leads into it
             (&[0x53, 0xe8, 0xfa, 0xff, 0xff, 0xff, 0xc3], None),
         ] {
-            let found = first_instructions(code, 0x1000).ok();
-            let first = |taken| First { taken: 0..taken, calls: true, keeps_flags: false };
-            assert_eq!(found, taken.map(first), "{code:x?}");
+            assert_first(code, taken.map(|taken| 0..taken), true, false);
         }
     }
 
@@ -622,8 +627,8 @@ mod tests {
             (&[0x83, 0x3f, 0, 0xb8, 1, 0, 0, 0, 0x75, 0x10, 0xc3], Some(3..8), true),
             // cmp dword ptr [rdi], 0; mov eax, 1; jmp elsewhere: nothing tells whether the flags are looked at there
             (&[0x83, 0x3f, 0, 0xb8, 1, 0, 0, 0, 0xe9, 0x20, 0, 0, 0], Some(3..8), true),
-            // mov rsp, [rdi]; pop rbx; pop rbp; pop r12; ret: counting uses what is below the stack
-            (&[0x48, 0x8b, 0x27, 0x5b, 0x5d, 0x41, 0x5c, 0x90, 0xc3], None, false),
+            // mov rsp, [rdi]; pop rbx; pop rbp; pop r12; mov eax, esi; ret: counting uses what is below the stack
+            (&[0x48, 0x8b, 0x27, 0x5b, 0x5d, 0x41, 0x5c, 0x89, 0xf0, 0xc3], None, false),
             // mov eax, [rdi]; nop, where a probe may be; ret
             (&[0x8b, 0x07, 0x90, 0x90, 0x90, 0x90, 0x90, 0xc3], None, false),
             // mov eax, [rdi]; mov edx, 1; jmp elsewhere
@@ -632,14 +637,12 @@ mod tests {
             (&[0x8b, 0x07, 0xff, 0xd0, 0xba, 1, 0, 0, 0, 0xc3], None, false),
             // mov eax, [rdi]; mov edx, 1; jmp to that: each turn would count
             (&[0x8b, 0x07, 0xba, 1, 0, 0, 0, 0xeb, 0xf9], None, false),
-            // push rbp; mov rbp, rsp; push rbx; cmovz eax, edi; ret: told by the flags
+            // push rbp; mov rbp, rsp; push rbx; cmovz eax, edi; ret: looks at the flags
             (&[0x55, 0x48, 0x89, 0xe5, 0x53, 0x0f, 0x44, 0xc7, 0xc3], Some(0..5), true),
-            // setz al; mov edx, 1; ret: told by the flags, and moved with them
+            // setz al; mov edx, 1; ret: what looks at the flags stays where it is
             (&[0x0f, 0x94, 0xc0, 0xba, 1, 0, 0, 0, 0xc3], Some(3..8), false),
         ] {
-            let found = first_instructions(code, 0x1000).ok();
-            let first = |taken| First { taken, calls: false, keeps_flags };
-            assert_eq!(found, taken.map(first), "{code:x?}");
+            assert_first(code, taken, false, keeps_flags);
         }
     }
 

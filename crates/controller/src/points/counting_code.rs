@@ -7,7 +7,7 @@
 //! Only where nothing can go wrong: among the first instructions of a function, and if that can go unnoticed ([`beginning`]). `r11` is put back, and what is below the stack
 //! pointer is left alone.
 
-use super::beginning::{self, Beginning, JUMP, Leaves, Why, is_branch, leaves};
+use super::beginning::{self, Beginning, JUMP, Leaves, PAGE, Why, is_branch, leaves};
 use iced_x86::{Decoder, DecoderOptions};
 use kernel::cpu::threads_alive;
 use kernel::process_memory::TraceeMemory;
@@ -23,7 +23,6 @@ use wire::{Nanos, SharedMemory};
 const NOP: u8 = 0x90;
 /// Counting code takes no more bytes.
 const MOST_CODE: u64 = 96;
-const PAGE: u64 = 4096;
 /// What a visit costs: an addition that no other CPU does at the same time, and a jump forth and back. Measured by `bench -- points`.
 pub const COST: Nanos = Nanos(5);
 /// The same where other CPUs count there as well: the word goes from one to the other.
@@ -114,13 +113,17 @@ pub struct Patcher {
     twice: HashSet<u64>,
     /// Whether the CPU may keep the addresses that its calls return to.
     has_shadow_stack: bool,
-    changed: Mutex<Changed>,
+    changed: Mutex<Vec<Changed>>,
 }
 
-#[derive(Debug, Default)]
+/// A function that leads to counting code.
+#[derive(Debug)]
 struct Changed {
-    /// The functions that lead to counting code, the jump, and the word that is counted in.
-    functions: Vec<(Function, Vec<u8>, u64)>,
+    function: Function,
+    /// What is in the place of what gave way.
+    entry: Vec<u8>,
+    /// What is counted in.
+    word: u64,
 }
 
 /// Where counting code is. Of all patchers, and in all processes: several change the same process one after the other, children have the code of their parents, and a thread may be
@@ -217,13 +220,15 @@ impl Patcher {
         self.process.read(at, &mut now).is_ok() && now == bytes
     }
 
-    /// Whether a function begins with our jump.
+    /// Whether what was changed still leads to counting code.
+    fn is_still(&self, changed: &Changed) -> bool {
+        self.is_there(changed.function.taken().start, &changed.entry)
+    }
+
+    /// Whether a function leads to counting code.
     fn is_changed(&self, function: &Function) -> bool {
         let changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_it = |(other, entry, _): &(Function, Vec<u8>, u64)| {
-            other == function && self.is_there(other.taken().start, entry)
-        };
-        changed.functions.iter().any(is_it)
+        changed.iter().any(|one| one.function == *function && self.is_still(one))
     }
 
     fn change(
@@ -251,15 +256,16 @@ impl Patcher {
         let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
         let word_there = self.shared + within as u64;
         if is_changed {
-            let is_it = |(other, _, of): &(Function, _, u64)| other == function && *of == word_there;
-            return changed.functions.iter().any(is_it).then_some(Word(word));
+            let is_it = |one: &Changed| one.function == *function && one.word == word_there;
+            return changed.iter().any(is_it).then_some(Word(word));
         }
-        changed.functions.retain(|(other, ..)| other != function);
-        let overlaps = |other: &Function| other.taken().start < taken.end && taken.start < other.taken().end;
+        changed.retain(|one| one.function != *function);
+        let overlaps = |one: &Changed| {
+            let other = one.function.taken();
+            other.start < taken.end && taken.start < other.end
+        };
         // A probe or a debugger has changed it, or we have.
-        if !self.is_there(function.start, &function.beginning.code)
-            || changed.functions.iter().any(|(other, ..)| overlaps(other))
-        {
+        if !self.is_there(function.start, &function.beginning.code) || changed.iter().any(overlaps) {
             return None;
         }
         let first = function.first();
@@ -280,10 +286,10 @@ impl Patcher {
         entry.resize(taken.end.saturating_sub(taken.start) as usize, NOP);
         if write(&self.process, &entry, taken.start).is_none() {
             // As it was.
-            let _ = self.process.write(taken.start, function.first());
+            let _ = self.process.write(taken.start, first);
             return None;
         }
-        changed.functions.push((function.clone(), entry, word_there));
+        changed.push(Changed { function: function.clone(), entry, word: word_there });
         Some(Word(word))
     }
 
@@ -291,15 +297,15 @@ impl Patcher {
     pub fn restore(&self, those: impl Fn(&Function) -> bool) {
         let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
         // Not after another program has been executed.
-        changed.functions.retain(|(function, entry, _)| self.is_there(function.taken().start, entry));
-        if !changed.functions.iter().any(|(function, ..)| those(function)) {
+        changed.retain(|one| self.is_still(one));
+        if !changed.iter().any(|one| those(&one.function)) {
             return;
         }
         // No thread is within the jump. What cannot be changed back goes on counting.
         let Some(_stopped) = self.stop_outside(&[]) else { return };
         let is_restored =
             |function: &Function| write(&self.process, function.first(), function.taken().start).is_some();
-        changed.functions.retain(|(function, ..)| !those(function) || !is_restored(function));
+        changed.retain(|one| !those(&one.function) || !is_restored(&one.function));
     }
 
     /// Lets threads go that were to stop, and have only now; whether none is left.
@@ -358,7 +364,7 @@ impl Patcher {
     /// The code that is changed.
     pub fn changed(&self) -> Vec<Range<u64>> {
         let changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
-        changed.functions.iter().map(|(function, ..)| function.taken()).collect()
+        changed.iter().map(|one| one.function.taken()).collect()
     }
 }
 

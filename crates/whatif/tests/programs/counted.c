@@ -69,7 +69,7 @@ __attribute__((naked, noinline)) int returns(int number)
             ".byte 0x90, 0x90, 0x90\n");
 }
 
-/* Its first instruction may fail, and what comes behind it is told by the flags. */
+/* Its first instruction may fail, and what comes behind it looks at the flags. */
 __attribute__((naked, noinline)) int compares(const int *number)
 {
     (void)number;
