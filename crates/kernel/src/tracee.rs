@@ -10,6 +10,7 @@
 
 use crate::process_memory::TraceeMemory;
 use libc::{c_int, c_long, c_void, pid_t, user_regs_struct};
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::io;
 use std::time::{Duration, Instant};
@@ -519,7 +520,57 @@ fn let_go(thread: pid_t) {
         begin_again(thread);
         let _ = drop_sample(thread);
     }
-    let _ = request(libc::PTRACE_DETACH, thread, 0, number(0));
+    if request(libc::PTRACE_DETACH, thread, 0, number(0)).is_err() {
+        bury(thread);
+    }
+}
+
+thread_local! {
+    /// First threads of processes that have ended while they were traced: they are gone only after all others.
+    static LAST: RefCell<Vec<pid_t>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A thread that cannot be let go, because it has ended or is about to, is there until the one that traces it has asked what became of it; and so long its process has not
+/// ended for anyone else.
+fn bury(thread: pid_t) {
+    match is_first_of_its_process(thread) {
+        // What became of our own children is asked elsewhere.
+        Some(true) if is_our_child(thread) => {}
+        Some(true) => LAST.with_borrow_mut(|last| last.push(thread)),
+        Some(false) => wait_for_end(thread),
+        None => {}
+    }
+    LAST.with_borrow_mut(|last| {
+        for thread in last.extract_if(.., |thread| is_alone(*thread)) {
+            wait_for_end(thread);
+        }
+    });
+}
+
+/// Asks until it has ended; all that this takes is a CPU.
+fn wait_for_end(thread: pid_t) {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    let _ = wait_for(thread, libc::PTRACE_CONT, Some(PATIENCE), |_| false);
+}
+
+/// Whether nothing is left of a process but its first thread, or not even that.
+fn is_alone(process: pid_t) -> bool {
+    std::fs::read_dir(format!("/proc/{process}/task")).map_or(true, |threads| threads.count() <= 1)
+}
+
+/// A number that the kernel tells of a thread, which may have ended, but must be there still.
+fn told(thread: pid_t, what: &str) -> Option<pid_t> {
+    let told = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    told.lines().find_map(|line| line.strip_prefix(what))?.trim().parse().ok()
+}
+
+/// `None` where it is gone.
+fn is_first_of_its_process(thread: pid_t) -> Option<bool> {
+    Some(told(thread, "Tgid:")? == thread)
+}
+
+fn is_our_child(process: pid_t) -> bool {
+    told(process, "PPid:").is_some_and(|parent| parent.cast_unsigned() == std::process::id())
 }
 
 /// Whether a stopped thread is about to get a signal that carries a sample of an event: one that came in due on the way into a system call, and that nothing but the stop has made it
@@ -605,9 +656,14 @@ fn seize(thread: u32) -> Result<(), Trouble> {
     Ok(request(libc::PTRACE_SEIZE, thread.cast_signed(), 0, options).map(drop)?)
 }
 
-/// Asks a thread that is traced to stop.
+/// Asks a thread that is traced to stop. One that has ended is traced no longer.
 fn interrupt(thread: u32) -> Result<(), Trouble> {
-    Ok(request(libc::PTRACE_INTERRUPT, thread.cast_signed(), 0, number(0)).map(drop)?)
+    let thread = thread.cast_signed();
+    let asked = request(libc::PTRACE_INTERRUPT, thread, 0, number(0));
+    if asked.is_err() {
+        bury(thread);
+    }
+    Ok(asked.map(drop)?)
 }
 
 /// Waits until a thread has stopped that was asked to.
@@ -743,5 +799,84 @@ pub fn release_if_stopped(thread: u32) -> Late {
             Late::LetGo
         }
         Err(_) => Late::Ended,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::threads_alive;
+    use std::os::unix::process::CommandExt as _;
+    use std::process::{Child, Command, Stdio};
+
+    const PATIENCE: Duration = Duration::from_secs(10);
+    const THREADS: usize = 4;
+
+    /// What the tests below stop.
+    #[test]
+    #[ignore = "does not end"]
+    fn a_program_whose_threads_wait() {
+        for _ in 1..THREADS {
+            std::thread::spawn(std::thread::park);
+        }
+        loop {
+            std::thread::park();
+        }
+    }
+
+    fn program() -> Command {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--ignored", "--exact", "tracee::tests::a_program_whose_threads_wait"]);
+        command
+    }
+
+    /// Stops all threads of a process as soon as it has so many, and kills it while they are stopped.
+    fn kill_stopped(pid: u32) {
+        let alive = || threads_alive(pid).into_iter().map(|(thread, _)| thread).collect::<Vec<u32>>();
+        // The harness has a thread of its own.
+        while alive().len() <= THREADS {
+            std::thread::yield_now();
+        }
+        let stopped = Tracee::stop_process(pid, alive, PATIENCE).unwrap();
+        assert!(stopped.len() > THREADS);
+        // SAFETY: numbers only.
+        assert_eq!(unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) }, 0);
+    }
+
+    /// Whether it ends; the time only ends a test that hangs.
+    fn ends(mut child: Child) -> bool {
+        let begin = Instant::now();
+        while begin.elapsed() < PATIENCE {
+            if child.try_wait().unwrap().is_some() {
+                return true;
+            }
+            std::thread::yield_now();
+        }
+        false
+    }
+
+    #[test]
+    fn a_process_that_is_killed_while_its_threads_are_stopped_has_ended_for_its_parent() {
+        let child = program().stdout(Stdio::null()).spawn().unwrap();
+        kill_stopped(child.id());
+        assert!(ends(child), "its threads are still traced");
+    }
+
+    #[test]
+    fn such_a_process_has_ended_for_a_parent_that_does_not_trace_it() {
+        let mut between = Command::new("sh");
+        between
+            .args(["-c", "\"$@\" & echo $!; wait", "sh"])
+            .arg(program().get_program())
+            .args(program().get_args());
+        let mut child = between.stdout(Stdio::piped()).process_group(0).spawn().unwrap();
+        let mut line = String::new();
+        let mut told = std::io::BufReader::new(child.stdout.take().unwrap());
+        while line.trim().parse::<u32>().is_err() {
+            line.clear();
+            std::io::BufRead::read_line(&mut told, &mut line).unwrap();
+        }
+        kill_stopped(line.trim().parse().unwrap());
+        assert!(ends(child), "its threads are still traced");
     }
 }
