@@ -157,8 +157,8 @@ fn give(slot: &Slot, time: Nanos, accrued: Accrued) {
 }
 
 /// A sample, which `hit` the region numbered `region` or did not; `before` is the time of the one before. `credited`:
-/// the thread's account may be changed now. (A baseline does all of it, too, with a speedup of zero: what is owed to the balance
-/// goes on from window to window.)
+/// the thread's account may be changed now, because it runs code of a stretch. (A baseline does all of it, too, with a speedup of zero: what is
+/// owed to the balance goes on from window to window.)
 pub fn sampled(slot: &Slot, sample: &Sample, before: Nanos, hit: bool, region: u32, credited: bool) {
     let (time, weight) = (sample.time, sample.weight);
     ticks::measure(time);
@@ -172,6 +172,11 @@ pub fn sampled(slot: &Slot, sample: &Sample, before: Nanos, hit: bool, region: u
         }
         slot.balance.store(0, Relaxed);
     }
+    // What a thread does in the middle of a call that waits is no part of the stretch, whose time begins behind it, and is credited by its samples
+    // alone. If it taught, a region that makes such calls would be credited once more for the code behind them.
+    if !credited {
+        return;
+    }
     let crossed = slot.crossed.swap(0, Relaxed) != 0;
     let found = (slot.hit.swap(u32::from(hit), Relaxed) != 0, hit);
     let memory = shared();
@@ -183,9 +188,6 @@ pub fn sampled(slot: &Slot, sample: &Sample, before: Nanos, hit: bool, region: u
         mixing.learn(region, share, found);
     }
     learn(slot, hit, weight);
-    if !credited {
-        return;
-    }
     let sampled = if hit { weight.0 as i64 } else { 0 };
     let owed = slot.balance.load(Relaxed) as i64;
     slot.balance.store((owed + sampled) as u64, Relaxed);

@@ -21,6 +21,7 @@ pub const CHECKS: &[Check] = &[
     Check::of_runs("answers::stacks_have_their_shares", 6, stacks),
     Check::of_runs("answers::what_is_called_steadily_is_suggested", 2, suggestions),
     Check::of_runs("answers::debts_are_paid_once_beside_handlers", 12, beside_handlers),
+    Check::of_runs("answers::calls_that_wait_are_credited_once", 8, waiting_calls),
     Check::of_runs("answers::work_that_looks_like_waiting_is_work", 6, looks_like_waiting),
     Check::of_runs("answers::a_broken_engine_is_not_trusted", 4, broken_engine),
     Check::of_runs("answers::ab_sees_half_of_the_work", 4, ab),
@@ -48,6 +49,8 @@ const MAX_UNPAID_SHARE: f64 = 0.25;
 /// paused program meets more of its signals in the time that counts.
 const SLOPE_BESIDE_HANDLERS: std::ops::RangeInclusive<f64> = -0.7..=0.2;
 const MIN_WINDOWS_BESIDE_UNSEEN_WAIT: u64 = 4;
+/// The audit tolerates as much.
+const CREDITED_ONCE: std::ops::RangeInclusive<f64> = 0.85..=1.15;
 const MIN_GIVEN_SECONDS: f64 = 0.1;
 const MAX_SHARE_TAKEN_FOR_SPINNING: f64 = 0.02;
 /// How far the gain of half of the work may be from a half, beyond its interval.
@@ -320,6 +323,25 @@ fn beside_handlers(run: &mut Run<'_>) -> Result<()> {
     let used = used.unwrap_or(0);
     run.counted("windows beside an unseen wait", used, MIN_WINDOWS_BESIDE_UNSEEN_WAIT..=u64::MAX);
     run.counted("of which do not balance", unbalanced, 0..=used);
+    Ok(())
+}
+
+/// A function that makes calls which may wait, and is not selected with what it calls: the code behind such a call is not credited for it as well (×1.4, while
+/// samples in the middle of calls taught what is behind them).
+fn waiting_calls(run: &mut Run<'_>) -> Result<()> {
+    let Some(answers) = compiled(run, program("answers.c")) else { return Ok(()) };
+    let sandbox = Sandbox::new();
+    let options = ["--granularity", "function", "--speedup", "50", "--seed", "1"];
+    sandbox.profile(&options, &answers, &["6"]);
+    let report = sandbox.report();
+    let mut regions = report["regions"].as_array().into_iter().flatten();
+    if !regions.any(|region| region["name"] == "answer" && !region["audit"].is_null()) {
+        run.inconclusive("no experiment on it");
+        return Ok(());
+    }
+    let audit = &sandbox.explained("answer")["audit"];
+    let given = number(audit, "given_ns")? / number(audit, "expected_ns")?;
+    run.measured("delay given for it, of what its samples account for", given, CREDITED_ONCE);
     Ok(())
 }
 
