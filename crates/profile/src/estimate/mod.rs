@@ -342,7 +342,7 @@ pub(crate) fn estimate(
         clock_error: doubts.clocks,
         latency_error: doubts.latency,
         executing,
-        chance: Some(verdict::chance(&slope, fit.blocks(), fit.effective_blocks())),
+        chance: Some(verdict::chance(&of_noise, method_error, fit.blocks(), fit.effective_blocks())),
         is_probable: false,
         effect: Some(on_curve(REFERENCE.fraction(), curve.at(REFERENCE.fraction()))),
         most: Some(on_curve(1.0, curve.most(tried))),

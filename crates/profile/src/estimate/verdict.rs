@@ -106,20 +106,33 @@ fn nothing(method_error: f64) -> f64 {
     (NOTHING + interval::NORMAL * method_error).min(SOMETHING)
 }
 
-/// How often a slope that is not worth having would look as large as `slope`, by chance.
+/// The degrees of freedom of the method's error. Its size is known from hundreds of numbers, but its tails are heavier than normal
+/// (`docs/theory.md`, "How exact all this is").
+const METHOD_FREEDOM: f64 = 10.0;
+
+/// How often a slope that is not worth having would look as large as `slope`, by chance. `slope` is what noise leaves of it, and `method_error` the
+/// standard error of the method besides.
 ///
 /// Far out in the tails the percentiles of a bootstrap say nothing, and it matters that a few blocks at
-/// large speedups decide: `effective` blocks are as many as there are degrees of freedom in the error.
-pub(super) fn chance(slope: &Estimate, blocks: usize, effective: f64) -> f64 {
+/// large speedups decide: `effective` blocks are as many as there are degrees of freedom in the noise.
+pub(super) fn chance(slope: &Estimate, method_error: f64, blocks: usize, effective: f64) -> f64 {
     if blocks < ENOUGH_BLOCKS || effective <= 1.0 {
         return 1.0;
     }
-    let worth = (slope.value.abs() - WORTH).max(0.0);
     // The bootstrap made up for the one degree of freedom that the fit takes out of all blocks.
     let lost = (1.0 - 1.0 / blocks as f64) / (1.0 - 1.0 / effective);
-    // Without noise a slope is as large as it looks.
-    let errors = if worth > 0.0 { worth / (slope.se * lost.sqrt()) } else { 0.0 };
-    interval::beyond(errors, effective - 1.0)
+    beyond_worth(slope.value, slope.se * lost.sqrt(), effective - 1.0, method_error)
+}
+
+/// How often a slope that is not worth having would look at least as large as this one. `freedom`: the degrees of freedom of `noise`, its standard
+/// error. Those of both errors together are Welch's.
+fn beyond_worth(slope: f64, noise: f64, freedom: f64, method_error: f64) -> f64 {
+    let worth = (slope.abs() - WORTH).max(0.0);
+    let (noise, method) = (noise.powi(2), method_error.powi(2));
+    let welch = (noise + method).powi(2) / (noise.powi(2) / freedom + method.powi(2) / METHOD_FREEDOM);
+    // Without any error a slope is as large as it looks.
+    let errors = if worth > 0.0 { worth / (noise + method).sqrt() } else { 0.0 };
+    interval::beyond(errors, if welch.is_finite() { welch } else { freedom })
 }
 
 /// About how many more blocks would make `slope`, which is worth having, happen by chance less often than
@@ -127,8 +140,8 @@ pub(super) fn chance(slope: &Estimate, blocks: usize, effective: f64) -> f64 {
 pub(super) fn more_blocks_below(bar: f64, slope: &Estimate, method_error: f64, blocks: usize) -> u32 {
     let likely = |more: u32| {
         let total = blocks + more as usize;
-        let error = (slope.se * (blocks as f64 / total as f64).sqrt()).hypot(method_error);
-        interval::beyond((slope.value.abs() - WORTH) / error, (total - 1) as f64) > bar
+        let noise = slope.se * (blocks as f64 / total as f64).sqrt();
+        beyond_worth(slope.value, noise, (total - 1) as f64, method_error) > bar
     };
     let noise_is_small = || until_noise_is_small(slope, method_error, blocks);
     (0..20).map(|power| 1 << power).find(|&more| !likely(more)).unwrap_or_else(noise_is_small)
@@ -209,6 +222,21 @@ mod tests {
         ] {
             assert_eq!(of(&slope(lo, hi), 0.03, 0.0, 20), verdict, "[{lo}, {hi}]");
         }
+    }
+
+    #[test]
+    fn few_blocks_say_little_of_noise_but_as_much_as_ever_of_the_method() {
+        let slope = |noise: f64| Estimate { se: noise, ..slope(0.32, 0.32) };
+        // Three standard errors, by Student's t with six and with ten degrees of freedom.
+        let by_noise = chance(&slope(0.1), 0.0, 7, 7.0);
+        let by_method = chance(&slope(1e-6), 0.1, 7, 7.0);
+        assert!((by_noise - 0.024).abs() < 0.003, "{by_noise}");
+        assert!((by_method - 0.0133).abs() < 0.001, "{by_method}");
+        // Both, so that each has half of the variance.
+        let by_both = chance(&slope(0.1 / 2_f64.sqrt()), 0.1 / 2_f64.sqrt(), 7, 7.0);
+        assert!((0.006..by_method).contains(&by_both), "{by_both}");
+        assert_eq!(chance(&slope(0.1), 0.1, 4, 4.0), 1.0);
+        assert_eq!(chance(&slope(0.0), 0.0, 20, 20.0), 0.0);
     }
 
     #[test]
