@@ -10,7 +10,7 @@
 //! intervals and their order count, not the verdict that they lead to.
 
 use profile::{
-    ENOUGH_BLOCKS, Estimate, EstimateOptions, Point, PointEstimate, PointId, Profile, RegionId, Rows,
+    ENOUGH_BLOCKS, Estimate, EstimateOptions, Point, PointEstimate, PointId, Profile, RegionId, Rows, Target,
     Verdict, Window,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -24,6 +24,8 @@ const SHARE: u32 = 30;
 const RESAMPLES: usize = 200;
 /// A region that cannot make more than this difference is not waited for.
 const NEGLIGIBLE: f64 = 0.02;
+/// Effects that are less far apart than this are not worth telling apart.
+const APART: f64 = 0.02;
 
 /// How far a run is.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -152,6 +154,10 @@ fn potential(share: f64) -> f64 {
 
 /// Judges all regions: by the point for which they lack most.
 fn judge(profile: &Profile, regions: &[(RegionId, f64)], precision: f64) -> Vec<(RegionId, Judged)> {
+    let rivals: Vec<(Target, Rivals)> =
+        profile.points.iter().map(|point| (point.target, Rivals::of(profile, point.target))).collect();
+    let rivals =
+        |target| rivals.iter().find(|(of, _)| *of == target).map_or(Rivals::default(), |(_, of)| *of);
     let mut judged: Vec<(RegionId, Judged)> = Vec::new();
     for (region, share) in regions {
         let estimate = profile.regions.iter().find(|estimate| estimate.region == *region);
@@ -161,7 +167,7 @@ fn judge(profile: &Profile, regions: &[(RegionId, f64)], precision: f64) -> Vec<
                 .points
                 .iter()
                 .filter(|point| point.verdict != Verdict::Idle)
-                .map(|point| of_point(Known::of(point), best(profile, point), *share, precision))
+                .map(|point| of_point(Known::of(point), rivals(point.target), *share, precision))
                 .max_by(|a, b| a.need.total_cmp(&b.need))
                 .unwrap_or(DECIDED),
             None if potential(*share) == 0.0 => DECIDED,
@@ -174,15 +180,63 @@ fn judge(profile: &Profile, regions: &[(RegionId, f64)], precision: f64) -> Vec<
 
 fn may_be_best(profile: &Profile, point: &PointEstimate) -> bool {
     let effect = point.effect.filter(|_| point.verdict == Verdict::Helps);
-    effect.is_some_and(|effect| effect.hi >= best(profile, point))
+    effect.is_some_and(|effect| effect.hi >= Rivals::of(profile, point.target).certain)
 }
 
-/// The effect of the best region on the point that `point` is about: that with the highest lower end.
-fn best(profile: &Profile, point: &PointEstimate) -> f64 {
-    let of_target = profile.regions.iter().flat_map(|region| &region.points).filter(|other| {
-        other.target == point.target && other.verdict == Verdict::Helps && other.blocks >= ENOUGH_BLOCKS
-    });
-    of_target.filter_map(|other| other.effect).map(|effect| effect.lo).fold(0.0, f64::max)
+/// What is known of all regions and one point, as far as it says what an experiment on one of them is worth.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rivals {
+    /// The highest lower end of an effect that is known to help.
+    certain: f64,
+    /// The highest effect so far, and how it is known.
+    leader: Option<Known>,
+    /// The same, but for the leader.
+    second: f64,
+    /// What an experiment on the leader is worth for telling it from the others.
+    telling_apart: f64,
+}
+
+impl Rivals {
+    fn of(profile: &Profile, target: Target) -> Self {
+        let estimates = profile.regions.iter().flat_map(|region| &region.points);
+        let known = estimates.filter(|other| other.target == target && other.blocks >= ENOUGH_BLOCKS);
+        Self::among(known.map(Known::of))
+    }
+
+    fn among(known: impl Iterator<Item = Known>) -> Self {
+        let mut known: Vec<(Estimate, Known)> = known.filter_map(|one| Some((one.effect?, one))).collect();
+        let helping = known.iter().filter(|(_, one)| one.verdict == Verdict::Helps);
+        let certain = helping.map(|(effect, _)| effect.lo).fold(0.0, f64::max);
+        known.sort_by(|(a, _), (b, _)| b.value.total_cmp(&a.value));
+        let Some(((best, leader), others)) = known.split_first() else { return Self::default() };
+        let second = others.first().map_or(0.0, |(effect, _)| effect.value).max(0.0);
+        let apart = |(effect, one): &(Estimate, Known)| {
+            (one.variance() * one.blocks as f64) / (best.value - effect.value).max(APART).powi(4)
+        };
+        let sum: f64 = others.iter().map(apart).filter(|one| one.is_finite()).sum();
+        let deviation = (leader.variance() * leader.blocks as f64).sqrt();
+        Self {
+            certain,
+            leader: Some(*leader),
+            second,
+            telling_apart: deviation * sum.sqrt() / leader.blocks as f64,
+        }
+    }
+
+    /// What one more experiment on a region is worth, 0 to 1: the share of all that it should have, by those that it has (optimal computing budget allocation: Chen, Lin, Yücesan and
+    /// Chick, *Discrete Event Dyn. Syst.* 10, 2000). That is the square of how many standard errors fit between its effect and the leader's, upside down; for the leader
+    /// between its own and the second's or nothing, and more the more others there are.
+    fn worth(&self, point: Known) -> f64 {
+        let value = |known: Known| known.effect.map_or(0.0, |effect| effect.value);
+        let best = self.leader.map_or(0.0, value);
+        let need = if value(point) >= best {
+            let by_itself = point.variance() / (best - self.second).max(APART).powi(2);
+            by_itself.max(self.telling_apart)
+        } else {
+            point.variance() / (best - value(point)).max(APART).powi(2)
+        };
+        need.clamp(0.01, 1.0)
+    }
 }
 
 /// What an estimate says, as far as it matters here.
@@ -204,10 +258,14 @@ impl Known {
             blocks: point.blocks,
         }
     }
+
+    /// That of the noise.
+    fn variance(&self) -> f64 {
+        self.by_noise.or(self.effect).map_or(0.0, |effect| effect.se.powi(2))
+    }
 }
 
-/// `best`: the lower end of the best effect of any region on the same point.
-fn of_point(point: Known, best: f64, share: f64, precision: f64) -> Judged {
+fn of_point(point: Known, rivals: Rivals, share: f64, precision: f64) -> Judged {
     let reference = profile::REFERENCE.fraction();
     let Some(effect) = point.effect.filter(|effect| effect.half_width().is_finite()) else {
         return Judged { need: potential(share), blocks_left: Some(ENOUGH_BLOCKS as f64) };
@@ -216,6 +274,7 @@ fn of_point(point: Known, best: f64, share: f64, precision: f64) -> Judged {
         let missing = (ENOUGH_BLOCKS - point.blocks) as f64;
         return Judged { need: potential(share).max(NEGLIGIBLE), blocks_left: Some(missing) };
     }
+    let best = rivals.certain;
     let half = point.by_noise.unwrap_or(effect).half_width();
     // Cannot be the best; or is known as exactly as asked.
     let lost = effect.hi < best.max(NEGLIGIBLE * reference);
@@ -227,7 +286,7 @@ fn of_point(point: Known, best: f64, share: f64, precision: f64) -> Judged {
     // As narrow as asked, or narrow enough to be out of the question.
     let settled = wanted(&effect, best, precision);
     let more = point.blocks as f64 * ((half / settled).powi(2) - 1.0);
-    Judged { need: (half / reference).clamp(0.01, 1.0), blocks_left: Some(more.max(1.0)) }
+    Judged { need: rivals.worth(point), blocks_left: Some(more.max(1.0)) }
 }
 
 /// The widest half of an interval with which the region would be decided.
@@ -244,25 +303,45 @@ mod tests {
         Known { effect: Some(effect), by_noise: Some(effect), verdict, blocks }
     }
 
+    /// Nothing else is known but that the best effect is certainly so much.
+    fn besides(certain: f64) -> Rivals {
+        Rivals { certain, ..Rivals::default() }
+    }
+
     #[test]
     fn the_best_is_decided_when_it_is_known_exactly_enough() {
-        let wide = of_point(point(0.10, 0.04, 16, Verdict::Helps), 0.06, 0.5, 0.02);
+        let wide = of_point(point(0.10, 0.04, 16, Verdict::Helps), besides(0.06), 0.5, 0.02);
         assert!(wide.need > 0.0);
         // Twice as wide as asked takes four times the blocks.
         assert!((wide.blocks_left.unwrap() - 48.0).abs() < 1e-6, "{wide:?}");
-        assert_eq!(of_point(point(0.10, 0.0199, 64, Verdict::Helps), 0.08, 0.5, 0.02), DECIDED);
+        assert_eq!(of_point(point(0.10, 0.0199, 64, Verdict::Helps), besides(0.08), 0.5, 0.02), DECIDED);
     }
 
     #[test]
     fn what_cannot_be_the_best_is_decided_however_wide() {
-        assert_eq!(of_point(point(0.01, 0.03, 9, Verdict::NotEnoughData), 0.06, 0.5, 0.02), DECIDED);
-        let may_be = of_point(point(0.04, 0.03, 9, Verdict::NotEnoughData), 0.06, 0.5, 0.02);
+        assert_eq!(of_point(point(0.01, 0.03, 9, Verdict::NotEnoughData), besides(0.06), 0.5, 0.02), DECIDED);
+        let may_be = of_point(point(0.04, 0.03, 9, Verdict::NotEnoughData), besides(0.06), 0.5, 0.02);
         assert!(may_be.need > 0.0 && may_be.blocks_left.unwrap() > 0.0, "{may_be:?}");
     }
 
     #[test]
+    fn an_experiment_is_worth_most_where_it_may_change_who_leads() {
+        let [leader, near, far] = [(0.10, 0.04), (0.08, 0.04), (0.0, 0.04)]
+            .map(|(value, half)| point(value, half, 10, Verdict::NotEnoughData));
+        let rivals = Rivals::among([far, leader, near].into_iter());
+        assert!((rivals.second - 0.08).abs() < 1e-9);
+        // A standard error of two points between effects that are two points, or ten, apart.
+        assert!((rivals.worth(near) - 1.0).abs() < 1e-9 && (rivals.worth(far) - 0.04).abs() < 1e-9);
+        assert!((rivals.worth(leader) - 1.0).abs() < 1e-9);
+        // A leader far ahead of many others has to be told from all of them.
+        let many = Rivals::among([leader].into_iter().chain([far; 9]));
+        assert!((many.worth(leader) - 3.0 * many.worth(far)).abs() < 1e-9);
+        assert!((Rivals::among([leader].into_iter()).worth(leader) - 0.04).abs() < 1e-9, "and from nothing");
+    }
+
+    #[test]
     fn without_data_the_share_of_the_time_counts() {
-        let few = of_point(point(0.5, 0.001, 3, Verdict::NotEnoughData), 0.0, 0.4, 0.02);
+        let few = of_point(point(0.5, 0.001, 3, Verdict::NotEnoughData), besides(0.0), 0.4, 0.02);
         assert_eq!(few, Judged { need: 0.4, blocks_left: Some(2.0) });
         let outlook = Outlook::new(0.02, false);
         assert_eq!(outlook.need(RegionId::new(1), 0.3), 0.3);
