@@ -451,6 +451,8 @@ fn what_probably_helps_is_named_with_what_it_may_bring_and_asked_about_alone() {
         let advice = only(&profile).badge.advice.unwrap();
         assert_eq!(advice.contains("measure it alone"), is_alone, "{advice}");
         assert!(profile.sentence().contains(&advice), "{advice}");
+        assert!(next.iter().any(|next| next.step == Step::Compare), "{next:?}");
+        assert_eq!(advice.ends_with("make the change, and compare"), more == NEVER, "{advice}");
     }
 }
 

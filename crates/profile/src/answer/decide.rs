@@ -6,7 +6,7 @@
 
 use super::words::{lessened, may_bring, percent, percent_range, whole};
 use super::{Needed, Piece};
-use crate::estimate::{ENOUGH_BLOCKS, Estimate, PointEstimate, REFERENCE, Verdict};
+use crate::estimate::{ENOUGH_BLOCKS, PointEstimate, REFERENCE, Verdict};
 use crate::model::Region;
 use crate::ranking::{PointSummary, Profile};
 use crate::sentence::HOT;
@@ -38,7 +38,7 @@ impl Decision {
         let at = |is_one: &dyn Fn(&Piece) -> bool| -> Vec<usize> {
             pieces.iter().enumerate().filter(|(_, piece)| is_one(piece)).map(|(nth, _)| nth).collect()
         };
-        let probable = at(&|piece| piece.estimate.as_ref().is_some_and(probably_helps));
+        let probable = at(&|piece| piece.estimate.as_ref().is_some_and(PointEstimate::probably_helps));
         if !probable.is_empty() {
             return Decision::Probably(probable.into_iter().take(FEW).collect());
         }
@@ -134,12 +134,6 @@ impl Decision {
             Decision::Sure | Decision::Open => return None,
         })
     }
-}
-
-/// Whether it is probable that making a region faster helps, at [`REFERENCE`] as over all speedups.
-fn probably_helps(estimate: &PointEstimate) -> bool {
-    let is_gain = |gain: Option<Estimate>| gain.is_some_and(|gain| gain.value > 0.0);
-    estimate.is_probable && is_gain(estimate.slope) && is_gain(estimate.effect)
 }
 
 /// What it may be worth at most at [`REFERENCE`]; `None` where that is a guess.

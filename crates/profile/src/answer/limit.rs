@@ -38,8 +38,8 @@ impl Limit {
             .map_or(Limit::Delays, |(_, limit)| limit)
     }
 
-    /// What to do about it. `is_busy`: whether other programs used the machine.
-    pub(super) fn advice(self, is_busy: bool) -> String {
+    /// What to do about it. `is_busy`: whether other programs used the machine. `is_likely`: whether it probably helps all the same.
+    pub(super) fn advice(self, is_busy: bool, is_likely: bool) -> String {
         let why = match self {
             Limit::Cpus if is_busy => {
                 return "more experiments will not settle it while threads have to wait for CPUs: stop the other programs, and measure \
@@ -64,10 +64,12 @@ impl Limit {
             Limit::Handovers => "what it costs to hand over to threads that wait",
             Limit::Delays => "the error of the method",
         };
-        format!(
-            "more experiments will not settle it, because {why} is as large as the effect: ask about it in another way (--region, --latency), \
-             or change the load"
-        )
+        let instead = if is_likely {
+            "make the change, and compare"
+        } else {
+            "ask about it in another way (--region, --latency), or change the load"
+        };
+        format!("more experiments will not settle it, because {why} is as large as the effect: {instead}")
     }
 
     /// Whether another measurement, of the same command, may settle it.

@@ -64,7 +64,7 @@ impl Profile {
         let needed = Needed::of(estimate)?;
         let is_busy = self.doubts.others().is_some();
         Some(match (needed.helps(), is_busy) {
-            (false, is_busy) => Limit::of(estimate).advice(is_busy),
+            (false, is_busy) => Limit::of(estimate).advice(is_busy, estimate.probably_helps()),
             (true, true) => format!("stop the other programs, and {}", needed.advice(true)),
             (true, false) => needed.advice(false),
         })

@@ -1,7 +1,7 @@
 //! What to type next: open the report, ask deeper, compare after the fix.
 
 use super::limit::Limit;
-use super::{Needed, PointAnswer, Quality};
+use super::{Decision, Needed, PointAnswer, Quality};
 use crate::estimate::Verdict;
 use crate::interpreter::Interpreter;
 use crate::model::{Exit, SessionStart, Warning};
@@ -211,6 +211,7 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
         .filter_map(|point| point.pieces.first())
         .find(|piece| piece.verdict() == Some(Verdict::Helps));
     let best = best.and_then(|piece| profile.rows.regions.get(&piece.region));
+    let is_likely = points.iter().any(|point| matches!(point.decision, Decision::Probably(_)));
     let is_noisy = points.iter().any(|point| point.badge.quality == Quality::Noisy);
     if best.is_some() && is_noisy && is_known {
         next.push(Next { step: Step::Deeper, why: more.into(), command: once_more() });
@@ -221,7 +222,7 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
             command: shell::command(["whatif", "report", "--explain", &best.name, &file]),
         });
     }
-    if best.is_some() && is_known {
+    if (best.is_some() || is_likely) && is_known {
         let after = if file.ends_with("after.db") { "after-2.db" } else { "after.db" };
         next.push(Next {
             step: Step::Compare,

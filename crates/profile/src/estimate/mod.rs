@@ -198,6 +198,12 @@ impl PointEstimate {
         }
     }
 
+    /// Whether it is probable that making the region faster helps, at [`REFERENCE`] as over all speedups.
+    pub(crate) fn probably_helps(&self) -> bool {
+        let is_gain = |gain: Option<Estimate>| gain.is_some_and(|gain| gain.value > 0.0);
+        self.is_probable && is_gain(self.slope) && is_gain(self.effect)
+    }
+
     /// The slope, if nothing but noise were in the way.
     pub(crate) fn of_noise(&self) -> Option<Estimate> {
         self.slope.map(|slope| interval::narrowed(slope, self.method_error))
