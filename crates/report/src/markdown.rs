@@ -1,4 +1,4 @@
-//! A comment for a pull request: the sentence, the best regions, time by program, and the doubts, in GitHub's Markdown.
+//! A comment for a pull request: the answer as the first screen has it, the best pieces of code, time by program, and the warnings, in GitHub's Markdown.
 //!
 //! Names come from the program that was profiled, and any author of a pull request may choose them. They only
 //! stand in code spans, where there are no links, no mentions and no HTML; and where a code span cannot hold them
@@ -7,15 +7,19 @@
 
 use std::fmt::Write as _;
 
-use profile::{Mark, PointEstimate, PointSummary, Profile, RegionEstimate, Target, plus_minus, printable};
+use profile::{
+    Estimate, Mark, Piece, PointAnswer, Profile, REFERENCE, State, lessened, percent, percent_range,
+    printable,
+};
 
-/// So many regions are listed for each point.
+/// So many pieces of code are listed for each point.
 const TOP: usize = 10;
 
 /// The report as Markdown.
 pub fn render(profile: &Profile) -> String {
-    let mut text = format!("**{}**\n", sentence(profile));
-    for point in profile.points.iter().filter(|point| !point.idle) {
+    let mut text = String::new();
+    for (nth, point) in profile.answer().points.iter().enumerate() {
+        heading(&mut text, profile, point, nth);
         table(&mut text, profile, point);
     }
     programs(&mut text, profile);
@@ -33,46 +37,63 @@ pub fn render(profile: &Profile) -> String {
     text
 }
 
+/// What to make faster first, what that brings, and how sure it is; the sentence where there is no such code.
+fn heading(text: &mut String, profile: &Profile, point: &PointAnswer, nth: usize) {
+    let of_point = point.target.and_then(|target| profile.point(target));
+    let first = match (&point.headline, of_point) {
+        (Some(headline), _) => headline.clone(),
+        (None, Some(of_point)) if nth > 0 => format!("`{}`", of_point.name),
+        (None, _) => profile.sentence(),
+    };
+    let above = if nth == 0 { "" } else { "\n" };
+    writeln!(text, "{above}**{}**\n", spans(profile, &first)).expect(FITS);
+    for more in [&point.brings, &point.rest].into_iter().flatten() {
+        let end = if more.ends_with('.') { "" } else { "." };
+        writeln!(text, "{}{end}\n", spans(profile, more)).expect(FITS);
+    }
+    let badge = &point.badge;
+    let advice = badge.advice.as_ref().map_or_else(String::new, |advice| format!("; {advice}"));
+    let badge = format!("{}: {}{advice}.", badge.quality.words(), badge.cause);
+    writeln!(text, "{}", spans(profile, &badge)).expect(FITS);
+    for note in &point.notes {
+        writeln!(text, "\n{}", spans(profile, note)).expect(FITS);
+    }
+}
+
 const FITS: &str = "a string takes any text";
 
-/// The sentence has names in backticks. If a name has some too, its end cannot be told: then all is code.
-fn sentence(profile: &Profile) -> String {
-    let sentence = profile.sentence();
+/// A sentence with names in backticks. If a name has some too, its end cannot be told: then all is code.
+fn spans(profile: &Profile, sentence: &str) -> String {
     let regions = profile.rows.regions.values();
     let places =
         regions.flat_map(|region| [Some(&*region.name), region.file.as_deref(), region.program()]).flatten();
     let mut names = places.chain(profile.rows.points.values().map(|point| &*point.name));
     if names.any(|name| name.contains('`')) {
-        return code(&sentence);
+        return code(sentence);
     }
     let parts = sentence.split('`').enumerate();
     parts.map(|(nth, part)| if nth % 2 == 1 { code(part) } else { prose(part) }).collect()
 }
 
-fn table(text: &mut String, profile: &Profile, point: &PointSummary) {
-    let what = match point.target {
-        Target::Throughput(_) => "faster",
-        Target::Latency { .. } => "shorter",
-    };
-    let ranked = profile.ranked(point.target);
-    if ranked.is_empty() {
+fn table(text: &mut String, profile: &Profile, point: &PointAnswer) {
+    if point.pieces.is_empty() {
         return;
     }
+    let of_point = point.target.and_then(|target| profile.point(target));
+    let [code, brings] = match of_point {
+        Some(of_point) => [format!("{REFERENCE} less time in"), spans(profile, &lessened(of_point))],
+        None => ["Where the CPU time goes".to_owned(), String::new()],
+    };
     let (head, line) = match profile.production() {
         Some(_) => (" In production |", "--:|"),
         None => ("", ""),
     };
-    write!(
-        text,
-        "\n| What makes {} {what} | 20 % less time there is worth | Slope | Verdict | Share |{head}\n|---|--:|--:|---|--:|{line}\n",
-        code(&point.name)
-    )
-    .expect(FITS);
-    for (region, estimate) in ranked.iter().take(TOP) {
-        text.push_str(&row(profile, region, estimate));
+    writeln!(text, "\n| {code} | {brings} | | CPU |{head}\n|---|--:|---|--:|{line}").expect(FITS);
+    for piece in point.pieces.iter().take(TOP) {
+        text.push_str(&row(profile, piece));
     }
-    if ranked.len() > TOP {
-        writeln!(text, "\n{} more regions are not shown.", ranked.len() - TOP).expect(FITS);
+    if point.pieces.len() > TOP {
+        writeln!(text, "\n{} more pieces of code are not shown.", point.pieces.len() - TOP).expect(FITS);
     }
 }
 
@@ -95,28 +116,25 @@ fn programs(text: &mut String, profile: &Profile) {
     }
 }
 
-fn row(profile: &Profile, region: &RegionEstimate, estimate: &PointEstimate) -> String {
-    let known = |estimate: &&profile::Estimate| estimate.half_width().is_finite();
-    let effect = estimate.effect.as_ref().filter(known);
-    let slope = estimate.slope.as_ref().filter(known);
+fn row(profile: &Profile, piece: &Piece) -> String {
+    let effect = piece.estimate.as_ref().and_then(|estimate| estimate.effect);
+    let brings = |effect: Estimate| format!("{} ({})", percent(&effect), percent_range(&effect));
     let share = |share: Option<f64>| share.map(|share| format!("{:.0} %", 100.0 * share)).unwrap_or_default();
-    let production = profile.production().map(|_| format!(" {} |", share(region.production)));
-    let mark = match region.mark() {
+    let production = profile.production().map(|_| format!(" {} |", share(piece.production)));
+    let mark = match piece.mark {
         Some(Mark::HotButDoesNotMatter) => " (hot, but does not matter)",
         Some(Mark::MattersButIsNotHot) => " (matters, but is not hot)",
         None => "",
     };
+    let words = match piece.state {
+        State::Measured => piece.verdict_words().unwrap_or_default(),
+        State::Begun | State::Sampled => "not judged yet",
+    };
     format!(
-        "| {} | {} | {} | {}{mark} | {} |{}\n",
-        code(&profile.label(profile.region(region))),
-        effect.map_or("?".to_owned(), |effect| plus_minus(effect, effect.value)),
-        slope.map_or("?".to_owned(), |slope| {
-            // Never "−0.00".
-            let value = if slope.value.abs() < 0.005 { 0.0 } else { slope.value };
-            format!("{value:.2} ± {:.2}", slope.half_width()).replace('-', "−")
-        }),
-        estimate.verdict.words(),
-        share(region.share),
+        "| {} | {} | {words}{mark} | {} |{}\n",
+        code(&piece.label),
+        effect.filter(|effect| effect.half_width().is_finite()).map_or_else(String::new, brings),
+        share(piece.share),
         production.unwrap_or_default(),
     )
 }

@@ -147,7 +147,7 @@ fn production_and_marks_are_shown() {
     let wide = terminal::render_details(&profile, terminal::Style { width: 120, ..Default::default() });
     assert!(wide.contains("  experiments  share  prod.  gain"), "{wide}");
     let said = markdown::render(&profile);
-    assert!(said.contains("| Verdict | Share | In production |\n"), "{said}");
+    assert!(said.contains("| | CPU | In production |\n"), "{said}");
     assert!(said.contains("| no effect (hot, but does not matter) | 1 % | 31 % |\n"), "{said}");
     let report: serde_json::Value = serde_json::from_str(&json::render(&profile)).unwrap();
     assert_documented(&report);

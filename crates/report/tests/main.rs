@@ -1,5 +1,6 @@
 //! What reports and exports say. One program for all of it, because each would be linked by itself.
 
+mod agreement;
 mod changes;
 mod coz_roundtrip;
 mod cycles;

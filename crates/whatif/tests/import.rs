@@ -100,7 +100,7 @@ fn every_format_is_written() {
         ("firefox", b"{\"meta\":"),
         ("folded", b"unknown program;hash.c:88 2500\n"),
         ("csv", b"region,kind,"),
-        ("markdown", b"**20 % less time in `hash.c:88`"),
+        ("markdown", b"**Speed up `hash.c:88` first**"),
     ] {
         whatif(&sandbox, &["export", "--format", format, "old.coz", "-o", "out"]).assert_code(0);
         let content = std::fs::read(sandbox.path("out")).unwrap();
