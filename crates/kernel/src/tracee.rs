@@ -722,17 +722,40 @@ fn signal_of(status: c_int) -> c_int {
     if status >> 16 == 0 && signal != AT_CALL { signal } else { 0 }
 }
 
-/// What has become of a thread, if there is something new.
+/// What has become of a thread, if there is something new: that it has stopped, as `waitpid` tells it. How a child of ours has ended is left for those who want to know.
 fn status(thread: pid_t) -> Result<Option<c_int>, Trouble> {
-    let mut status = 0;
-    // SAFETY: a place for the status.
-    let waited = unsafe { libc::waitpid(thread, &raw mut status, libc::__WALL | libc::WNOHANG) };
-    match waited {
-        0 => Ok(None),
-        -1 => Err(io::Error::last_os_error().into()),
-        _ if libc::WIFSTOPPED(status) => Ok(Some(status)),
-        _ => Err(Trouble::Gone),
+    /// What a status of `waitpid` ends with that tells of a stop.
+    const STOPPED: c_int = 0x7f;
+    match asked(thread, libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT)? {
+        None => Ok(None),
+        Some((libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED, _)) => {
+            if is_first_of_its_process(thread) != Some(true) || !is_our_child(thread) {
+                asked(thread, libc::WEXITED)?;
+            }
+            Err(Trouble::Gone)
+        }
+        // It may have ended meanwhile, which the next look finds.
+        Some(_) => match asked(thread, libc::WSTOPPED) {
+            Ok(stopped) => Ok(stopped.map(|(_, stop)| stop << 8 | STOPPED)),
+            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(None),
+            Err(error) => Err(error.into()),
+        },
     }
+}
+
+/// What the kernel says, without waiting, about what of these kinds has become of a thread, by its code and its status: waitid(2).
+fn asked(thread: pid_t, kinds: c_int) -> io::Result<Option<(c_int, c_int)>> {
+    // SAFETY: numbers, for which zeros are a value.
+    let mut told: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let kinds = kinds | libc::WNOHANG | libc::__WALL;
+    // SAFETY: a place for what is told.
+    let result = unsafe { libc::waitid(libc::P_PID, thread.cast_unsigned(), &raw mut told, kinds) };
+    if result == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has filled these in, or left zeros where there is nothing.
+    let (of, status) = unsafe { (told.si_pid(), told.si_status()) };
+    Ok((of != 0).then_some((told.si_code, status)))
 }
 
 fn registers(thread: pid_t) -> io::Result<user_regs_struct> {
@@ -806,7 +829,7 @@ pub fn release_if_stopped(thread: u32) -> Late {
 mod tests {
     use super::*;
     use crate::cpu::threads_alive;
-    use std::os::unix::process::CommandExt as _;
+    use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
     use std::process::{Child, Command, Stdio};
 
     const PATIENCE: Duration = Duration::from_secs(10);
@@ -860,6 +883,16 @@ mod tests {
         let child = program().stdout(Stdio::null()).spawn().unwrap();
         kill_stopped(child.id());
         assert!(ends(child), "its threads are still traced");
+    }
+
+    #[test]
+    fn how_a_child_has_ended_is_left_for_its_parent() {
+        let mut child = program().stdout(Stdio::null()).spawn().unwrap();
+        seize(child.id()).unwrap();
+        child.kill().unwrap();
+        let stopped = Tracee::when_stopped(child.id(), Instant::now(), PATIENCE);
+        assert!(matches!(stopped, Err(Trouble::Gone)), "{stopped:?}");
+        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
     }
 
     #[test]
