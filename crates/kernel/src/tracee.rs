@@ -10,9 +10,9 @@
 
 use crate::process_memory::TraceeMemory;
 use libc::{c_int, c_long, c_void, pid_t, user_regs_struct};
-use std::cell::RefCell;
 use std::collections::HashSet;
 use std::io;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use wire::filter::Instruction;
 
@@ -525,52 +525,47 @@ fn let_go(thread: pid_t) {
     }
 }
 
-thread_local! {
-    /// First threads of processes that have ended while they were traced: they are gone only after all others.
-    static LAST: RefCell<Vec<pid_t>> = const { RefCell::new(Vec::new()) };
-}
+/// Threads that could not be let go, and have not ended yet.
+static ENDING: Mutex<Vec<pid_t>> = Mutex::new(Vec::new());
 
-/// A thread that cannot be let go, because it has ended or is about to, is there until the one that traces it has asked what became of it; and so long its process has not
-/// ended for anyone else.
+/// A thread that cannot be let go has ended, or is about to, which may take long: its memory is to be given back, or to be written down. It is there until its tracer has asked
+/// what became of it, and until then its process has not ended for its parent. A thread of ours asks until all have ended: the first thread of a process has ended only when all
+/// others have.
 fn bury(thread: pid_t) {
-    match is_first_of_its_process(thread) {
-        // What became of our own children is asked elsewhere.
-        Some(true) if is_our_child(thread) => {}
-        Some(true) => LAST.with_borrow_mut(|last| last.push(thread)),
-        Some(false) => wait_for_end(thread),
-        None => {}
+    /// Time between two questions.
+    const MOMENT: Duration = Duration::from_millis(1);
+    let ending = || ENDING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut now = ending();
+    now.push(thread);
+    if now.len() > 1 {
+        return;
     }
-    LAST.with_borrow_mut(|last| {
-        for thread in last.extract_if(.., |thread| is_alone(*thread)) {
-            wait_for_end(thread);
+    let ask = move || {
+        loop {
+            let mut left = ending();
+            left.retain(|thread| status(*thread).is_ok());
+            if left.is_empty() {
+                return;
+            }
+            drop(left);
+            std::thread::sleep(MOMENT);
         }
-    });
+    };
+    // Without a thread there is one question.
+    if std::thread::Builder::new().name("endings".into()).spawn(ask).is_err() {
+        now.retain(|thread| status(*thread).is_ok());
+    }
 }
 
-/// Asks until it has ended; all that this takes is a CPU.
-fn wait_for_end(thread: pid_t) {
-    const PATIENCE: Duration = Duration::from_secs(1);
-    let _ = wait_for(thread, libc::PTRACE_CONT, Some(PATIENCE), |_| false);
-}
-
-/// Whether nothing is left of a process but its first thread, or not even that.
-fn is_alone(process: pid_t) -> bool {
-    std::fs::read_dir(format!("/proc/{process}/task")).map_or(true, |threads| threads.count() <= 1)
-}
-
-/// A number that the kernel tells of a thread, which may have ended, but must be there still.
-fn told(thread: pid_t, what: &str) -> Option<pid_t> {
-    let told = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
-    told.lines().find_map(|line| line.strip_prefix(what))?.trim().parse().ok()
-}
-
-/// `None` where it is gone.
-fn is_first_of_its_process(thread: pid_t) -> Option<bool> {
-    Some(told(thread, "Tgid:")? == thread)
-}
-
-fn is_our_child(process: pid_t) -> bool {
-    told(process, "PPid:").is_some_and(|parent| parent.cast_unsigned() == std::process::id())
+/// Whether a thread that has ended is the first one of a child of ours, as far as the kernel tells it.
+fn is_child_of_ours(thread: pid_t) -> bool {
+    let status = std::fs::read(format!("/proc/{thread}/status")).unwrap_or_default();
+    // Names of threads are whatever they like.
+    let status = String::from_utf8_lossy(&status);
+    let number = |what: &str| status.lines().find_map(|line| line.strip_prefix(what)?.trim().parse().ok());
+    let (process, parent) = (number("Tgid:"), number("PPid:"));
+    process.is_none_or(|process: pid_t| process == thread)
+        && parent.is_none_or(|parent: pid_t| parent.cast_unsigned() == std::process::id())
 }
 
 /// Whether a stopped thread is about to get a signal that carries a sample of an event: one that came in due on the way into a system call, and that nothing but the stop has made it
@@ -729,7 +724,7 @@ fn status(thread: pid_t) -> Result<Option<c_int>, Trouble> {
     match asked(thread, libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT)? {
         None => Ok(None),
         Some((libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED, _)) => {
-            if is_first_of_its_process(thread) != Some(true) || !is_our_child(thread) {
+            if !is_child_of_ours(thread) {
                 asked(thread, libc::WEXITED)?;
             }
             Err(Trouble::Gone)
@@ -817,7 +812,8 @@ pub fn release_if_stopped(thread: u32) -> Late {
         Ok(Some(status)) => {
             match status >> 16 {
                 EVENT_STOP => let_go(thread),
-                _ => _ = resume(thread, libc::PTRACE_DETACH, status),
+                _ if resume(thread, libc::PTRACE_DETACH, status).is_err() => bury(thread),
+                _ => {}
             }
             Late::LetGo
         }
@@ -840,7 +836,8 @@ mod tests {
     #[ignore = "does not end"]
     fn a_program_whose_threads_wait() {
         for _ in 1..THREADS {
-            std::thread::spawn(std::thread::park);
+            // Cut within a character.
+            std::thread::Builder::new().name("größenrechnerüb".into()).spawn(std::thread::park).unwrap();
         }
         loop {
             std::thread::park();

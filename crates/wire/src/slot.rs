@@ -408,9 +408,9 @@ pub struct Slot {
     pub kind: AtomicU64,
     /// Runtime only: since when, by the processor's clock, nothing of it has been credited.
     pub stretch_ticks: AtomicU64,
-    /// Runtime only: whether a stretch has ended since the last sample.
+    /// Runtime only: whether a stretch has ended since the last sample of one.
     pub crossed: AtomicU32,
-    /// Runtime only: whether the last sample hit the region.
+    /// Runtime only: whether that sample hit the region.
     pub hit: AtomicU32,
     /// Runtime only: the region that `shares` and `hit` are about.
     pub learnt: AtomicU32,
