@@ -145,6 +145,14 @@ struct Judged {
     blocks_left: Option<f64>,
 }
 
+impl Judged {
+    /// The most that is lacking for one of two points.
+    fn most(self, other: Self) -> Self {
+        let blocks_left = self.blocks_left.zip(other.blocks_left).map(|(one, other)| one.max(other));
+        Self { need: self.need.max(other.need), blocks_left }
+    }
+}
+
 const DECIDED: Judged = Judged { need: 0.0, blocks_left: Some(0.0) };
 
 /// The most that a region which runs for this share of the time can win.
@@ -168,7 +176,7 @@ fn judge(profile: &Profile, regions: &[(RegionId, f64)], precision: f64) -> Vec<
                 .iter()
                 .filter(|point| point.verdict != Verdict::Idle)
                 .map(|point| of_point(Known::of(point), rivals(point.target), *share, precision))
-                .max_by(|a, b| a.need.total_cmp(&b.need))
+                .reduce(Judged::most)
                 .unwrap_or(DECIDED),
             None if potential(*share) == 0.0 => DECIDED,
             None => Judged { need: potential(*share), blocks_left: Some(ENOUGH_BLOCKS as f64) },
@@ -199,12 +207,17 @@ struct Rivals {
 impl Rivals {
     fn of(profile: &Profile, target: Target) -> Self {
         let estimates = profile.regions.iter().flat_map(|region| &region.points);
-        let known = estimates.filter(|other| other.target == target && other.blocks >= ENOUGH_BLOCKS);
+        let is_known = |other: &&PointEstimate| {
+            let is_idle_or_doubted = matches!(other.verdict, Verdict::Idle | Verdict::NotTrusted);
+            other.target == target && other.blocks >= ENOUGH_BLOCKS && !is_idle_or_doubted
+        };
+        let known = estimates.filter(is_known);
         Self::among(known.map(Known::of))
     }
 
     fn among(known: impl Iterator<Item = Known>) -> Self {
-        let mut known: Vec<(Estimate, Known)> = known.filter_map(|one| Some((one.effect?, one))).collect();
+        let effect = |one: &Known| one.effect.filter(|effect| effect.half_width().is_finite());
+        let mut known: Vec<(Estimate, Known)> = known.filter_map(|one| Some((effect(&one)?, one))).collect();
         let helping = known.iter().filter(|(_, one)| one.verdict == Verdict::Helps);
         let certain = helping.map(|(effect, _)| effect.lo).fold(0.0, f64::max);
         known.sort_by(|(a, _), (b, _)| b.value.total_cmp(&a.value));
@@ -224,8 +237,8 @@ impl Rivals {
     }
 
     /// What one more experiment on a region is worth, 0 to 1: the share of all that it should have, by those that it has (optimal computing budget allocation: Chen, Lin, Yücesan and
-    /// Chick, *Discrete Event Dyn. Syst.* 10, 2000). That is the square of how many standard errors fit between its effect and the leader's, upside down; for the leader
-    /// between its own and the second's or nothing, and more the more others there are.
+    /// Chick, *Discrete Event Dyn. Syst.* 10, 2000). For all but the leader that is the variance of its effect by the square of its distance from the leader's. For the leader it is the
+    /// same with its distance from the second, or from nothing, and more where there are many others.
     fn worth(&self, point: Known) -> f64 {
         let value = |known: Known| known.effect.map_or(0.0, |effect| effect.value);
         let best = self.leader.map_or(0.0, value);
