@@ -7,6 +7,7 @@
 
 use std::fmt::Write as _;
 
+use super::terminal::title;
 use profile::{
     Estimate, Mark, Piece, PointAnswer, Profile, REFERENCE, State, lessened, percent, percent_range,
     printable,
@@ -18,16 +19,17 @@ const TOP: usize = 10;
 /// The report as Markdown.
 pub fn render(profile: &Profile) -> String {
     let mut text = String::new();
-    for (nth, point) in profile.answer().points.iter().enumerate() {
+    let answer = profile.answer();
+    for (nth, point) in answer.points.iter().enumerate() {
         heading(&mut text, profile, point, nth);
         table(&mut text, profile, point);
     }
     programs(&mut text, profile);
-    let warnings = profile.warnings();
+    let warnings = answer.other_warnings(profile);
     if !warnings.is_empty() {
         text.push_str("\nWarnings:\n\n");
         let mut said = Vec::new();
-        for (_, warning) in warnings {
+        for warning in warnings {
             if !said.contains(&warning) {
                 writeln!(text, "- {}: {}", prose(&warning.message), prose(&warning.advice)).expect(FITS);
                 said.push(warning);
@@ -42,21 +44,22 @@ fn heading(text: &mut String, profile: &Profile, point: &PointAnswer, nth: usize
     let of_point = point.target.and_then(|target| profile.point(target));
     let first = match (&point.headline, of_point) {
         (Some(headline), _) => headline.clone(),
-        (None, Some(of_point)) if nth > 0 => format!("`{}`", of_point.name),
+        (None, Some(of_point)) if nth > 0 => title(of_point),
         (None, _) => profile.sentence(),
     };
+    let is_badge_told = point.headline.is_none() && nth == 0 && point.is_badge_in(&first);
     let above = if nth == 0 { "" } else { "\n" };
-    writeln!(text, "{above}**{}**\n", spans(profile, &first)).expect(FITS);
+    writeln!(text, "{above}**{}**", spans(profile, &first)).expect(FITS);
     for more in [&point.brings, &point.rest].into_iter().flatten() {
         let end = if more.ends_with('.') { "" } else { "." };
-        writeln!(text, "{}{end}\n", spans(profile, more)).expect(FITS);
+        writeln!(text, "\n{}{end}", spans(profile, more)).expect(FITS);
     }
     let badge = &point.badge;
     let advice = badge.advice.as_ref().map_or_else(String::new, |advice| format!("; {advice}"));
     let badge = format!("{}: {}{advice}.", badge.quality.words(), badge.cause);
-    writeln!(text, "{}", spans(profile, &badge)).expect(FITS);
-    for note in &point.notes {
-        writeln!(text, "\n{}", spans(profile, note)).expect(FITS);
+    let badge = Some(&badge).filter(|_| !is_badge_told);
+    for more in badge.into_iter().chain(&point.notes) {
+        writeln!(text, "\n{}", spans(profile, more)).expect(FITS);
     }
 }
 
@@ -90,7 +93,7 @@ fn table(text: &mut String, profile: &Profile, point: &PointAnswer) {
     };
     writeln!(text, "\n| {code} | {brings} | | CPU |{head}\n|---|--:|---|--:|{line}").expect(FITS);
     for piece in point.pieces.iter().take(TOP) {
-        text.push_str(&row(profile, piece));
+        text.push_str(&row(profile, piece, of_point.is_some()));
     }
     if point.pieces.len() > TOP {
         writeln!(text, "\n{} more pieces of code are not shown.", point.pieces.len() - TOP).expect(FITS);
@@ -116,7 +119,8 @@ fn programs(text: &mut String, profile: &Profile) {
     }
 }
 
-fn row(profile: &Profile, piece: &Piece) -> String {
+/// `is_judged`: whether anything is, because there is a progress point.
+fn row(profile: &Profile, piece: &Piece, is_judged: bool) -> String {
     let effect = piece.estimate.as_ref().and_then(|estimate| estimate.effect);
     let brings = |effect: Estimate| format!("{} ({})", percent(&effect), percent_range(&effect));
     let share = |share: Option<f64>| share.map(|share| format!("{:.0} %", 100.0 * share)).unwrap_or_default();
@@ -128,7 +132,8 @@ fn row(profile: &Profile, piece: &Piece) -> String {
     };
     let words = match piece.state {
         State::Measured => piece.verdict_words().unwrap_or_default(),
-        State::Begun | State::Sampled => "not judged yet",
+        State::Begun | State::Sampled if is_judged => "not judged yet",
+        State::Begun | State::Sampled => "",
     };
     format!(
         "| {} | {} | {words}{mark} | {} |{}\n",

@@ -24,6 +24,8 @@ pub use words::{factor, gain_at, lessened, percent, percent_range, rate, verdict
 
 use crate::estimate::{Target, Verdict};
 use crate::load::Load;
+use crate::model::Warning;
+use crate::printable;
 use crate::ranking::{PointSummary, Profile};
 use crate::sentence::{HOT, no_answer, subject};
 
@@ -64,6 +66,36 @@ pub struct PointAnswer {
     pub pieces: Vec<Piece>,
     /// What explains it, one sentence each.
     pub causes: Vec<String>,
+}
+
+impl Answer {
+    /// The warnings of the profile that do not stand in the answer already.
+    pub fn other_warnings(&self, profile: &Profile) -> Vec<Warning> {
+        let is_noted =
+            |part: &str| self.points.iter().flat_map(|point| &point.notes).any(|note| note.contains(part));
+        let is_in_it = |warning: &Warning| match &*warning.code {
+            Warning::CHOSEN_POINT => is_noted("No unit of work is marked"),
+            Warning::CHOSEN_FILES => is_noted(printable(&warning.message).get(1..).unwrap_or("")),
+            _ => {
+                self.points.iter().any(|point| point.badge.cause == printable(&warning.message))
+                    || profile.failure().is_some_and(|failure| failure == warning)
+            }
+        };
+        profile
+            .warnings()
+            .into_iter()
+            .map(|(_, warning)| warning)
+            .filter(|warning| !is_in_it(warning))
+            .collect()
+    }
+}
+
+impl PointAnswer {
+    /// Whether the sentence that stands there where there is no headline gives the reason of the badge.
+    pub fn is_badge_in(&self, sentence: &str) -> bool {
+        let is_doubted = self.badge.quality == Quality::NotTrusted && sentence.contains("not to be trusted");
+        is_doubted || sentence.contains(&self.badge.cause)
+    }
 }
 
 impl Profile {

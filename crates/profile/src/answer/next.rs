@@ -222,20 +222,24 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
             command: shell::command(["whatif", "report", "--explain", &best.name, &file]),
         });
     }
-    if (best.is_some() || is_likely) && is_known {
+    let compare = (is_known && (best.is_some() || is_likely)).then(|| {
         let after = if file.ends_with("after.db") { "after-2.db" } else { "after.db" };
-        next.push(Next {
+        Next {
             step: Step::Compare,
             why: "after your change, measure again in the same way".into(),
             command: format!("{} && {}", again(after), shell::command(["whatif", "compare", &file, after])),
-        });
+        }
+    });
+    if best.is_some() {
+        next.extend(compare);
+        return next;
     }
     let open = points.iter().flat_map(|point| &point.pieces).find_map(|piece| {
         let estimate = piece.estimate.as_ref()?;
         Some((profile.rows.regions.get(&piece.region)?, Needed::of(estimate)?, Limit::of(estimate)))
     });
     let alone = points.iter().find_map(|point| point.decision.alone(profile, &point.pieces));
-    if let Some((experiments, names)) = alone.filter(|_| is_known && best.is_none()) {
+    if let Some((experiments, names)) = alone.filter(|_| is_known) {
         let made = profile.rows.windows.iter().filter(|window| !window.speedup.is_zero()).count();
         let wanted = stepped(experiments * measured / made.max(1) as f64).min(MOST_AGAIN * measured);
         let wanted = wanted.max(if repeats { SHORTEST } else { 0.0 });
@@ -248,9 +252,10 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
             why: format!("{quiet}measure {asked} alone, into the same recording"),
             command: again_with(&options, Some(&file), (repeats || seconds.is_some()).then_some(wanted)),
         });
+        next.extend(compare);
         return next;
     }
-    match open.filter(|_| best.is_none()) {
+    match open {
         Some((region, needed, limit)) if !needed.helps() => {
             if limit.can_change() && is_known {
                 next.push(Next {
@@ -273,10 +278,9 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
         Some((_, needed, _)) if is_known => {
             next.push(Next { step: Step::Deeper, why: more.into(), command: enough(needed) });
         }
-        _ if best.is_none() && is_known => {
-            next.push(Next { step: Step::Deeper, why: more.into(), command: once_more() });
-        }
+        _ if is_known => next.push(Next { step: Step::Deeper, why: more.into(), command: once_more() }),
         _ => {}
     }
+    next.extend(compare);
     next
 }

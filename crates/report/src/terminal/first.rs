@@ -1,8 +1,8 @@
 //! The first screen: what to make faster first, what that brings, how sure it is, and what to type next.
 
 use profile::{
-    Answer, Badge, Estimate, Piece, PointAnswer, Profile, Quality, REFERENCE, State, Step, Verdict, Warning,
-    lessened, percent, percent_range, printable,
+    Answer, Badge, Estimate, Piece, PointAnswer, Profile, Quality, REFERENCE, State, Step, Verdict, lessened,
+    percent, percent_range,
 };
 use unicode_width::UnicodeWidthStr as _;
 
@@ -26,9 +26,10 @@ const SPEEDUPS: usize = 5;
 
 /// All of it. Ends with a newline.
 pub(super) fn draw(out: &mut String, profile: &Profile, style: Style) {
-    let Answer { points, measured, next } = profile.answer();
+    let answer = profile.answer();
+    let Answer { points, measured, next } = &answer;
     if let Some(measured) = measured {
-        let lines = wrap(&measured, style.width);
+        let lines = wrap(measured, style.width);
         lines.iter().for_each(|line| line_of(out, &paint(style, Colour::Dim, line)));
         line_of(out, "");
     }
@@ -44,10 +45,7 @@ pub(super) fn draw(out: &mut String, profile: &Profile, style: Style) {
         }
     }
     programs::draw(out, profile, style);
-    let is_told = |warning: &Warning| is_told(profile, &points, warning);
-    let warnings =
-        profile.warnings().into_iter().map(|(_, warning)| warning).filter(|warning| !is_told(warning));
-    super::draw_warnings(out, &warnings.collect::<Vec<_>>(), style);
+    super::draw_warnings(out, &answer.other_warnings(profile), style);
     if !next.is_empty() {
         line_of(out, "\nNext");
         let before = std::iter::once(None).chain(next.iter().map(|step| Some(step.step)));
@@ -61,19 +59,6 @@ pub(super) fn draw(out: &mut String, profile: &Profile, style: Style) {
             note(out, &format!("{what}: {}", step.why), style);
             // Not wrapped: it is to be copied.
             line_of(out, &format!("    {}", step.command));
-        }
-    }
-}
-
-/// Whether what stands above has the same already.
-fn is_told(profile: &Profile, points: &[PointAnswer], warning: &Warning) -> bool {
-    let is_noted = |part: &str| points.iter().flat_map(|point| &point.notes).any(|note| note.contains(part));
-    match &*warning.code {
-        Warning::CHOSEN_POINT => is_noted("No unit of work is marked"),
-        Warning::CHOSEN_FILES => is_noted(printable(&warning.message).get(1..).unwrap_or("")),
-        _ => {
-            points.iter().any(|point| point.badge.cause == printable(&warning.message))
-                || profile.failure().is_some_and(|failure| failure == warning)
         }
     }
 }
@@ -96,9 +81,7 @@ fn heading(out: &mut String, profile: &Profile, point: &PointAnswer, nth: usize,
             let sentence = profile.sentence();
             bold(out, &sentence);
             // The same reason need not be read twice.
-            let is_told =
-                point.badge.quality == Quality::NotTrusted && sentence.contains("not to be trusted");
-            if is_told || sentence.contains(&point.badge.cause) {
+            if point.is_badge_in(&sentence) {
                 point.notes.iter().for_each(|text| note(out, text, style));
                 return;
             }
