@@ -8,6 +8,7 @@
 //! **Constraints:** all requests for a thread come from the thread of ours that has stopped it. If this process ends in the middle of a call, the thread stays in
 //! it: so the process that makes calls is one that nothing ends (`controller/src/attach/guardian.rs`). Threads that are only stopped go on.
 
+use crate::cpu::status_field;
 use crate::process_memory::TraceeMemory;
 use libc::{c_int, c_long, c_void, pid_t, user_regs_struct};
 use std::collections::HashSet;
@@ -551,21 +552,18 @@ fn bury(thread: pid_t) {
             std::thread::sleep(MOMENT);
         }
     };
-    // Without a thread there is one question.
+    // Without a thread there is one question, and the next one to be buried tries again.
     if std::thread::Builder::new().name("endings".into()).spawn(ask).is_err() {
-        now.retain(|thread| status(*thread).is_ok());
+        let _ = status(thread);
+        now.clear();
     }
 }
 
 /// Whether a thread that has ended is the first one of a child of ours, as far as the kernel tells it.
 fn is_child_of_ours(thread: pid_t) -> bool {
-    let status = std::fs::read(format!("/proc/{thread}/status")).unwrap_or_default();
-    // Names of threads are whatever they like.
-    let status = String::from_utf8_lossy(&status);
-    let number = |what: &str| status.lines().find_map(|line| line.strip_prefix(what)?.trim().parse().ok());
-    let (process, parent) = (number("Tgid:"), number("PPid:"));
-    process.is_none_or(|process: pid_t| process == thread)
-        && parent.is_none_or(|parent: pid_t| parent.cast_unsigned() == std::process::id())
+    let number = |word: &str| status_field(thread.cast_unsigned(), word)?.parse().ok();
+    number("Tgid:").is_none_or(|process: pid_t| process == thread)
+        && number("PPid:").is_none_or(|parent| parent.cast_unsigned() == std::process::id())
 }
 
 /// Whether a stopped thread is about to get a signal that carries a sample of an event: one that came in due on the way into a system call, and that nothing but the stop has made it
@@ -651,7 +649,7 @@ fn seize(thread: u32) -> Result<(), Trouble> {
     Ok(request(libc::PTRACE_SEIZE, thread.cast_signed(), 0, options).map(drop)?)
 }
 
-/// Asks a thread that is traced to stop. One that has ended is traced no longer.
+/// Asks a thread that is traced to stop. One that cannot be asked has ended, or is about to.
 fn interrupt(thread: u32) -> Result<(), Trouble> {
     let thread = thread.cast_signed();
     let asked = request(libc::PTRACE_INTERRUPT, thread, 0, number(0));
@@ -741,16 +739,16 @@ fn status(thread: pid_t) -> Result<Option<c_int>, Trouble> {
 /// What the kernel says, without waiting, about what of these kinds has become of a thread, by its code and its status: waitid(2).
 fn asked(thread: pid_t, kinds: c_int) -> io::Result<Option<(c_int, c_int)>> {
     // SAFETY: numbers, for which zeros are a value.
-    let mut told: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let mut answer: libc::siginfo_t = unsafe { std::mem::zeroed() };
     let kinds = kinds | libc::WNOHANG | libc::__WALL;
-    // SAFETY: a place for what is told.
-    let result = unsafe { libc::waitid(libc::P_PID, thread.cast_unsigned(), &raw mut told, kinds) };
+    // SAFETY: a place for the answer.
+    let result = unsafe { libc::waitid(libc::P_PID, thread.cast_unsigned(), &raw mut answer, kinds) };
     if result == -1 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the kernel has filled these in, or left zeros where there is nothing.
-    let (of, status) = unsafe { (told.si_pid(), told.si_status()) };
-    Ok((of != 0).then_some((told.si_code, status)))
+    let (of, status) = unsafe { (answer.si_pid(), answer.si_status()) };
+    Ok((of != 0).then_some((answer.si_code, status)))
 }
 
 fn registers(thread: pid_t) -> io::Result<user_regs_struct> {
