@@ -115,13 +115,17 @@ impl Outlook {
 
     fn judge(&mut self, regions: &[(RegionId, f64)]) {
         let profile = Profile::new(self.rows.clone(), &self.options);
+        let rivals: Vec<(Target, Rivals)> =
+            profile.points.iter().map(|point| (point.target, Rivals::of(&profile, point.target))).collect();
+        let rivals =
+            |target| rivals.iter().find(|(of, _)| *of == target).map_or(Rivals::default(), |(_, of)| *of);
         self.matter = profile
             .regions
             .iter()
-            .filter(|region| region.points.iter().any(|point| may_be_best(&profile, point)))
+            .filter(|region| region.points.iter().any(|point| may_be_best(rivals(point.target), point)))
             .map(|region| region.region)
             .collect();
-        let verdicts = judge(&profile, regions, self.precision);
+        let verdicts = judge(&profile, rivals, regions, self.precision);
         let open = || verdicts.iter().filter(|(_, judged)| judged.need > 0.0);
         self.standing = Standing {
             decided: verdicts.len() - open().count(),
@@ -160,12 +164,13 @@ fn potential(share: f64) -> f64 {
     if share < NEGLIGIBLE { 0.0 } else { share.min(1.0) }
 }
 
-/// Judges all regions: by the point for which they lack most.
-fn judge(profile: &Profile, regions: &[(RegionId, f64)], precision: f64) -> Vec<(RegionId, Judged)> {
-    let rivals: Vec<(Target, Rivals)> =
-        profile.points.iter().map(|point| (point.target, Rivals::of(profile, point.target))).collect();
-    let rivals =
-        |target| rivals.iter().find(|(of, _)| *of == target).map_or(Rivals::default(), |(_, of)| *of);
+/// Judges all regions: by the point for which they lack most. `rivals`: what is known of all regions and a point.
+fn judge(
+    profile: &Profile,
+    rivals: impl Fn(Target) -> Rivals,
+    regions: &[(RegionId, f64)],
+    precision: f64,
+) -> Vec<(RegionId, Judged)> {
     let mut judged: Vec<(RegionId, Judged)> = Vec::new();
     for (region, share) in regions {
         let estimate = profile.regions.iter().find(|estimate| estimate.region == *region);
@@ -186,9 +191,9 @@ fn judge(profile: &Profile, regions: &[(RegionId, f64)], precision: f64) -> Vec<
     judged
 }
 
-fn may_be_best(profile: &Profile, point: &PointEstimate) -> bool {
+fn may_be_best(rivals: Rivals, point: &PointEstimate) -> bool {
     let effect = point.effect.filter(|_| point.verdict == Verdict::Helps);
-    effect.is_some_and(|effect| effect.hi >= Rivals::of(profile, point.target).certain)
+    effect.is_some_and(|effect| effect.hi >= rivals.certain)
 }
 
 /// What is known of all regions and one point, as far as it says what an experiment on one of them is worth.
