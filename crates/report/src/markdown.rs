@@ -47,18 +47,15 @@ fn heading(text: &mut String, profile: &Profile, point: &PointAnswer, nth: usize
         (None, Some(of_point)) if nth > 0 => title(of_point),
         (None, _) => profile.sentence(),
     };
-    let is_badge_told = point.headline.is_none() && nth == 0 && point.is_badge_in(&first);
+    let is_badge_in_it = point.headline.is_none() && nth == 0 && point.is_badge_in(&first);
     let above = if nth == 0 { "" } else { "\n" };
     writeln!(text, "{above}**{}**", spans(profile, &first)).expect(FITS);
     for more in [&point.brings, &point.rest].into_iter().flatten() {
         let end = if more.ends_with('.') { "" } else { "." };
         writeln!(text, "\n{}{end}", spans(profile, more)).expect(FITS);
     }
-    let badge = &point.badge;
-    let advice = badge.advice.as_ref().map_or_else(String::new, |advice| format!("; {advice}"));
-    let badge = format!("{}: {}{advice}.", badge.quality.words(), badge.cause);
-    let badge = Some(&badge).filter(|_| !is_badge_told);
-    for more in badge.into_iter().chain(&point.notes) {
+    let badge = (!is_badge_in_it).then(|| point.badge.sentence());
+    for more in badge.iter().chain(&point.notes) {
         writeln!(text, "\n{}", spans(profile, more)).expect(FITS);
     }
 }
@@ -121,7 +118,6 @@ fn programs(text: &mut String, profile: &Profile) {
 
 /// `is_judged`: whether anything is, because there is a progress point.
 fn row(profile: &Profile, piece: &Piece, is_judged: bool) -> String {
-    let effect = piece.estimate.as_ref().and_then(|estimate| estimate.effect);
     let brings = |effect: Estimate| format!("{} ({})", percent(&effect), percent_range(&effect));
     let share = |share: Option<f64>| share.map(|share| format!("{:.0} %", 100.0 * share)).unwrap_or_default();
     let production = profile.production().map(|_| format!(" {} |", share(piece.production)));
@@ -138,7 +134,7 @@ fn row(profile: &Profile, piece: &Piece, is_judged: bool) -> String {
     format!(
         "| {} | {} | {words}{mark} | {} |{}\n",
         code(&piece.label),
-        effect.filter(|effect| effect.half_width().is_finite()).map_or_else(String::new, brings),
+        piece.effect().map_or_else(String::new, brings),
         share(piece.share),
         production.unwrap_or_default(),
     )

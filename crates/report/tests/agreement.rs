@@ -49,17 +49,15 @@ fn plain(text: &str) -> String {
 /// What is said of a point, word for word.
 fn said(profile: &Profile, point: &PointAnswer, nth: usize) -> Vec<String> {
     let sentence = (nth == 0 && point.headline.is_none()).then(|| profile.sentence());
-    let is_told = sentence.as_ref().is_some_and(|sentence| point.is_badge_in(sentence));
-    let badge = (!is_told).then(|| format!("{}: {}", point.badge.quality.words(), point.badge.cause));
+    let is_badge_in_it = sentence.as_ref().is_some_and(|sentence| point.is_badge_in(sentence));
+    let badge = (!is_badge_in_it).then(|| format!("{}: {}", point.badge.quality.words(), point.badge.cause));
     let all = [&point.headline, &sentence, &point.brings, &point.rest, &badge];
     all.into_iter().flatten().chain(&point.notes).map(|text| plain(text)).collect()
 }
 
 /// What is said of a piece of code: what less time in it brings, and what to think of that.
 fn row(piece: &Piece) -> Vec<String> {
-    let effect = piece.estimate.as_ref().and_then(|estimate| estimate.effect);
-    let effect = effect.filter(|effect| effect.half_width().is_finite());
-    let brings = effect.map(|effect| format!("{} ({})", percent(&effect), percent_range(&effect)));
+    let brings = piece.effect().map(|effect| format!("{} ({})", percent(&effect), percent_range(&effect)));
     let words = piece.verdict_words().map(str::to_owned);
     [Some(piece.label.clone()), brings, words].into_iter().flatten().collect()
 }

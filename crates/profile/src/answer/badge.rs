@@ -62,6 +62,12 @@ pub struct Badge {
 }
 
 impl Badge {
+    /// In one sentence, which begins with the word: "good: 49 experiments settle it."
+    pub fn sentence(&self) -> String {
+        let advice = self.advice.as_ref().map_or_else(String::new, |advice| format!("; {advice}"));
+        format!("{}: {}{advice}.", self.quality.words(), self.cause)
+    }
+
     fn new(quality: Quality, cause: impl Into<String>, advice: impl Into<String>) -> Badge {
         Badge { quality, cause: cause.into(), advice: Some(advice.into()) }
     }

@@ -72,6 +72,11 @@ pub struct Piece {
 }
 
 impl Piece {
+    /// The gain at [`REFERENCE`](crate::REFERENCE), if its interval is known.
+    pub fn effect(&self) -> Option<Estimate> {
+        self.estimate.as_ref()?.effect.filter(|effect| effect.half_width().is_finite())
+    }
+
     /// What to think of it; `None` where nothing is estimated.
     pub fn verdict(&self) -> Option<Verdict> {
         self.estimate.as_ref().map(|estimate| estimate.verdict)

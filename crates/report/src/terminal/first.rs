@@ -103,8 +103,7 @@ fn badge(out: &mut String, badge: &Badge, style: Style) {
         Quality::TooLittle => ('?', Colour::Yellow),
         Quality::NotTrusted => ('✗', Colour::Red),
     };
-    let advice = badge.advice.as_ref().map_or_else(String::new, |advice| format!("; {advice}"));
-    let text = format!("{sign} {}: {}{advice}.", badge.quality.words(), badge.cause);
+    let text = format!("{sign} {}", badge.sentence());
     for (nth, line) in wrap(&text, style.width - 4).iter().enumerate() {
         line_of(out, &paint(style, colour, &format!("{}{line}", if nth == 0 { "  " } else { "    " })));
     }
@@ -248,14 +247,9 @@ fn lines(piece: &Piece) -> impl Iterator<Item = &Piece> {
     piece.lines.iter().filter(matters).take(LINES)
 }
 
-/// What [`REFERENCE`] less time brings, if an interval is known.
-fn effect(piece: &Piece) -> Option<Estimate> {
-    piece.estimate.as_ref()?.effect.filter(|effect| effect.half_width().is_finite())
-}
-
-/// The same in words, or how far its experiments are.
+/// What [`REFERENCE`] less time brings, or how far its experiments are.
 fn gain(piece: &Piece) -> String {
-    match (effect(piece), piece.state) {
+    match (piece.effect(), piece.state) {
         (Some(effect), _) => format!("{} ({})", percent(&effect), percent_range(&effect)),
         (None, State::Measured) => String::new(),
         (None, State::Begun) => format!("{} of {SPEEDUPS} speedups", piece.speedups.min(SPEEDUPS)),
@@ -266,7 +260,7 @@ fn gain(piece: &Piece) -> String {
 fn row(piece: &Piece, indent: &str, columns: Columns, axis: Axis, style: Style) -> String {
     let Columns { name, bar, gain: wide, verdict } = columns;
     let label = named(piece, indent, name);
-    let picture = effect(piece).map_or_else(|| axis.blank(bar), |effect| axis.draw(&effect, bar));
+    let picture = piece.effect().map_or_else(|| axis.blank(bar), |effect| axis.draw(&effect, bar));
     let (word, colour) = word(piece);
     let word = paint(style, colour, &format!("{word:verdict$}"));
     format!("  {label}  {picture}  {:wide$}  {word}  {:>SHARE$}", gain(piece), table::share(piece.share))
