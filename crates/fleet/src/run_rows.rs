@@ -269,6 +269,7 @@ pub fn read_run(
         images: Vec::new(),
         arrivals: Vec::new(),
         programs: Vec::new(),
+        threads: Vec::new(),
     }];
     Some(Run {
         uid: row.run,

@@ -52,6 +52,7 @@ pub mod relation;
 mod sentence;
 pub mod shell;
 pub mod stacks;
+mod threads;
 mod turns;
 mod units;
 
@@ -78,7 +79,7 @@ pub use model::{
     ArrivalClock, ArrivalKind, Arrivals, Audit, Books, Exit, Frame, Function, FunctionId, Image, InFlight,
     Latencies, Point, PointId, PointKind, Production, Program, Region, RegionId, RegionKind, RegionSamples,
     Rows, SampleTotals, Session, SessionEnd, SessionId, SessionStart, Snippet, Span, StackFrame, StackId,
-    StackSamples, Stacks, Visits, Warning, Window, WindowFlags,
+    StackSamples, Stacks, Thread, Visits, Warning, Window, WindowFlags,
 };
 pub use number::counted;
 pub use production::Covered;
@@ -87,5 +88,6 @@ pub use ranking::{Candidate, Doubts, LeftOut, PointSummary, Profile, RegionEstim
 pub use sentence::plus_minus;
 pub use stacks::CallTree;
 pub use storage::{Error, printable};
+pub use threads::ThreadGroup;
 pub use turns::{gain_by_turns, throughput_factor};
 pub use units::{Epoch, Nanos, Speedup, UnixSeconds, VisitNanos};

@@ -284,6 +284,7 @@ mod tests {
                 images: vec![],
                 arrivals: vec![],
                 programs: vec![],
+                threads: vec![],
             });
         }
         let functions = [function("main"), function("work"), Function::truncated(), function("idle")];

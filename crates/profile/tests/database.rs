@@ -78,6 +78,9 @@ fn finish(to: &mut Recorder, id: SessionId) {
     let unfinished = Program { samples: 1, ..whole.programs[0].clone() };
     to.set_programs(id, &[unfinished]).unwrap();
     to.set_programs(id, &whole.programs).unwrap();
+    let unfinished = Thread { running: Nanos::ZERO, name: String::new(), ..whole.threads[0].clone() };
+    to.set_threads(id, &[unfinished]).unwrap();
+    to.set_threads(id, &whole.threads).unwrap();
     to.add_image(id, &whole.images[0]).unwrap();
     to.add_snippet(region, &Snippet { first_line: 86, text: HOSTILE.into() }).unwrap();
     let warning = Warning { code: "busy".into(), message: "m".into(), advice: "a".into() };
@@ -315,7 +318,7 @@ fn an_older_layout_is_read_and_added_to() {
     Recorder::create(&path).unwrap().close().unwrap();
     // What the fourth layout did not have, or not always,
     let fourth = "DROP TABLE arrivals; DROP TABLE latencies; DROP TABLE functions; DROP TABLE stacks; DROP TABLE stack_samples;
-         DROP TABLE programs;
+         DROP TABLE programs; DROP TABLE threads;
          ALTER TABLE audits DROP COLUMN sliced_ns; ALTER TABLE audits DROP COLUMN sliced_virtual_ns;
          ALTER TABLE audits DROP COLUMN sliced_queued_ns; ALTER TABLE audits DROP COLUMN handovers;
          ALTER TABLE audits DROP COLUMN waking_ns; ALTER TABLE audits DROP COLUMN taken_back_ns;
@@ -362,7 +365,7 @@ fn an_older_layout_is_read_and_added_to() {
 fn other_versions_are_refused_in_words() {
     let (_folder, path) = folder();
     Recorder::create(&path).unwrap().close().unwrap();
-    for (version, newer) in [(15, true), (0, false), (-1, false)] {
+    for (version, newer) in [(storage::schema::VERSION + 1, true), (0, false), (-1, false)] {
         Connection::open(&path).unwrap().pragma_update(None, "user_version", version).unwrap();
         for error in [Recorder::create(&path).unwrap_err(), Recording::open(&path).unwrap_err()] {
             match error {

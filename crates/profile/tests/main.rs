@@ -11,3 +11,4 @@ mod production;
 mod programs;
 mod sentence;
 mod synthetic;
+mod threads;

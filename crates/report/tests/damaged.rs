@@ -57,6 +57,8 @@ fn record(path: &Path) {
         samples: 0,
         cpu: Nanos::from_millis(70),
     }];
+    let worker = Thread { tid: 8, name: "worker".into(), ..rows.sessions[0].threads[0].clone() };
+    rows.sessions[0].threads.push(worker);
     rows.stack_samples = [2, 3]
         .map(|stack| StackSamples {
             session: SessionId::new(1),
@@ -123,7 +125,7 @@ fn no_row_breaks_a_reader() {
     record(&whole);
     let from = Connection::open(&whole).unwrap();
     let tables = tables(&from);
-    assert_eq!(tables.len(), 19, "{tables:?}");
+    assert_eq!(tables.len(), 20, "{tables:?}");
     let changes = changes(&from);
     drop(from);
     let untouched = Recording::open(&whole).unwrap().rows().unwrap();

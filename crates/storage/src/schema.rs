@@ -23,6 +23,7 @@
 //! | `production` | session and region | its cost in continuous profiles (since layout 3): `share` of the program's samples, from `since_unix_s` until `until_unix_s`, on so many `hosts` |
 //! | `arrivals` | session, kind and port | what came from outside (since layout 8): `clock` is `undecided`, `closed`, `open` or `mixed`; `slope` and `slope_se` are NULL where nothing is known |
 //! | `programs` | session and program that its processes executed | since layout 14; `path` empty: not known; `obstacle` empty: it was profiled, otherwise why it could not be followed, and `cpu_ns` is at least so much |
+//! | `threads` | session and thread | since layout 15: what it did in windows without a speedup; `tid` 0: all threads that are not kept one by one; `name` and `function` (the outermost of the program on its stacks) empty: not known |
 //! | `snippets` | region | the source when it was measured |
 //! | `warnings` | doubt about a session | |
 //!
@@ -60,7 +61,7 @@ use crate::journal::JOURNAL;
 pub const APPLICATION_ID: i64 = 0x5768_6174;
 
 /// The layout this version writes. Raise it with every change, and teach `profile::database::Recording` the old one.
-pub const VERSION: i64 = 14;
+pub const VERSION: i64 = 15;
 
 /// How long another program may take that prepares the same file.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -104,6 +105,7 @@ fn create(to: &Transaction<'_>) -> rusqlite::Result<()> {
          {LATENCIES}
          {STACKS}
          {PROGRAMS}
+         {THREADS}
          {EPOCH_LABELS}
          {JOURNAL}
          {audits}
@@ -146,6 +148,7 @@ fn upgrade(to: &Transaction<'_>, version: i64) -> rusqlite::Result<()> {
          {squares}
          {journal}
          {programs}
+         {THREADS}
          {audits}
          {stopped}
          PRAGMA user_version = {VERSION};"
@@ -361,6 +364,23 @@ CREATE TABLE IF NOT EXISTS programs (
     samples   INTEGER NOT NULL,
     cpu_ns    INTEGER NOT NULL,
     PRIMARY KEY (session, path, obstacle)
+) WITHOUT ROWID;
+";
+
+/// What layout 15 added.
+const THREADS: &str = "
+CREATE TABLE IF NOT EXISTS threads (
+    session        INTEGER NOT NULL REFERENCES sessions,
+    pid            INTEGER NOT NULL,
+    tid            INTEGER NOT NULL,
+    name           TEXT NOT NULL,
+    function       TEXT NOT NULL,
+    watched_ns     INTEGER NOT NULL,
+    running_ns     INTEGER NOT NULL,
+    runnable_ns    INTEGER NOT NULL,
+    for_threads_ns INTEGER NOT NULL,
+    external_ns    INTEGER NOT NULL,
+    PRIMARY KEY (session, pid, tid)
 ) WITHOUT ROWID;
 ";
 

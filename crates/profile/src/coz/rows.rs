@@ -81,6 +81,7 @@ pub(super) fn of(runs: &[Run], damage: Damage, name: &str) -> Rows {
             images: Vec::new(),
             arrivals: Vec::new(),
             programs: Vec::new(),
+            threads: Vec::new(),
         });
     }
     rows.regions = names.regions.into_iter().map(|(location, id)| (id, region(&location))).collect();

@@ -10,7 +10,7 @@ use super::stack;
 use crate::model::audit;
 use crate::model::{
     Arrivals, Exit, Image, Point, PointId, Production, Program, Region, RegionId, RegionSamples, Rows,
-    SampleTotals, SessionEnd, SessionId, SessionStart, Snippet, Span, Stacks, Warning, Window,
+    SampleTotals, SessionEnd, SessionId, SessionStart, Snippet, Span, Stacks, Thread, Warning, Window,
 };
 use storage::schema;
 use storage::{BESIDE, Error, beside, integer, ns};
@@ -315,6 +315,36 @@ impl Recorder {
         })
     }
 
+    /// Replaces what is known of these threads of `session`. Times are cumulative, so a late call repairs a lost one.
+    ///
+    /// # Errors
+    ///
+    /// See [`begin_session`](Self::begin_session).
+    pub fn set_threads(&mut self, session: SessionId, threads: &[Thread]) -> Result<(), Error> {
+        if threads.is_empty() {
+            return Ok(());
+        }
+        self.write(|to| {
+            let mut replace =
+                to.prepare_cached("INSERT OR REPLACE INTO threads VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")?;
+            for thread in threads {
+                replace.execute(params![
+                    session.get(),
+                    thread.pid,
+                    thread.tid,
+                    thread.name,
+                    thread.function,
+                    ns(thread.watched),
+                    ns(thread.running),
+                    ns(thread.runnable),
+                    ns(thread.for_threads),
+                    ns(thread.external),
+                ])?;
+            }
+            Ok(())
+        })
+    }
+
     /// Keeps what regions cost in production; replaces what was kept before.
     ///
     /// # Errors
@@ -436,6 +466,7 @@ impl Recorder {
             self.set_stacks(new, &stack::of(rows, session.id))?;
             self.set_arrivals(new, &session.arrivals)?;
             self.set_programs(new, &session.programs)?;
+            self.set_threads(new, &session.threads)?;
             let production: Vec<Production> = rows
                 .production
                 .iter()

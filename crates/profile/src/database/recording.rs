@@ -12,7 +12,7 @@ use crate::model::audit;
 use crate::model::{
     ArrivalClock, ArrivalKind, Arrivals, Audit, Books, Exit, Image, InFlight, Latencies, Point, PointId,
     PointKind, Production, Program, Region, RegionId, RegionKind, RegionSamples, Rows, SampleTotals, Session,
-    SessionEnd, SessionId, SessionStart, Snippet, Span, Visits, Warning, Window, WindowFlags,
+    SessionEnd, SessionId, SessionStart, Snippet, Span, Thread, Visits, Warning, Window, WindowFlags,
 };
 use crate::units::UnixSeconds;
 use crate::units::{Epoch, Nanos, Speedup, VisitNanos};
@@ -240,6 +240,7 @@ fn sessions(from: &Connection) -> Result<Vec<Session>, Fault> {
     })?;
     let mut arrivals = arrivals(from)?;
     let mut programs = programs(from)?;
+    let mut threads = threads(from)?;
     let sessions: Vec<Session> = table(from, "sessions", "SELECT * FROM sessions ORDER BY id", |row| {
         let id = row.get("id")?;
         Ok(Session {
@@ -256,6 +257,7 @@ fn sessions(from: &Connection) -> Result<Vec<Session>, Fault> {
             images: images.take(id),
             arrivals: arrivals.take(id),
             programs: programs.take(id),
+            threads: threads.take(id),
         })
     })?;
     if sessions.windows(2).any(|two| two[0].id == two[1].id) {
@@ -265,6 +267,7 @@ fn sessions(from: &Connection) -> Result<Vec<Session>, Fault> {
     images.finish()?;
     arrivals.finish()?;
     programs.finish()?;
+    threads.finish()?;
     Ok(sessions)
 }
 
@@ -296,6 +299,25 @@ fn programs(from: &Connection) -> Result<Belonging<Program>, Fault> {
             cpu: span(row, "cpu_ns")?,
         };
         Ok((row.get("session")?, program))
+    })
+}
+
+/// By session.
+fn threads(from: &Connection) -> Result<Belonging<Thread>, Fault> {
+    let sql = "SELECT * FROM threads ORDER BY session, pid, tid";
+    Belonging::read_if_there(from, ("threads", "sessions"), sql, |row| {
+        let thread = Thread {
+            pid: row.get("pid")?,
+            tid: row.get("tid")?,
+            name: row.get("name")?,
+            function: row.get("function")?,
+            watched: span(row, "watched_ns")?,
+            running: span(row, "running_ns")?,
+            runnable: span(row, "runnable_ns")?,
+            for_threads: span(row, "for_threads_ns")?,
+            external: span(row, "external_ns")?,
+        };
+        Ok((row.get("session")?, thread))
     })
 }
 

@@ -412,5 +412,6 @@ fn session(duration: f64) -> crate::model::Session {
         images: vec![],
         arrivals: vec![],
         programs: vec![],
+        threads: vec![],
     }
 }

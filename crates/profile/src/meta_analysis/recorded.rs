@@ -124,6 +124,7 @@ mod tests {
             images: vec![],
             arrivals: vec![],
             programs: vec![],
+            threads: vec![],
         };
         // In the whole run it takes a fourth as much as in its windows: it runs for a fourth of the time.
         let of_run = RegionSamples {

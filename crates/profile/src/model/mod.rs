@@ -13,6 +13,7 @@ mod region;
 mod rows;
 mod session;
 mod stack;
+mod thread;
 mod warning;
 mod window;
 
@@ -25,5 +26,6 @@ pub use region::{Image, Region, RegionId, RegionKind, Snippet};
 pub use rows::{RegionSamples, Rows};
 pub use session::{Exit, SampleTotals, Session, SessionEnd, SessionId, SessionStart};
 pub use stack::{Frame, Function, FunctionId, StackFrame, StackId, StackSamples, Stacks};
+pub use thread::Thread;
 pub use warning::Warning;
 pub use window::{Books, InFlight, Latencies, Span, Visits, Window, WindowFlags};

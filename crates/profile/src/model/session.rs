@@ -1,6 +1,6 @@
 //! Sessions: one run of one program under `whatif`.
 
-use super::{Arrivals, Image, Program};
+use super::{Arrivals, Image, Program, Thread};
 use crate::units::Nanos;
 
 storage::id! {
@@ -25,6 +25,8 @@ pub struct Session {
     pub arrivals: Vec<Arrivals>,
     /// What its processes executed, as far as is known so far; nothing in recordings of earlier versions.
     pub programs: Vec<Program>,
+    /// What its threads did while nothing delayed them, as far as is known so far; nothing in recordings of earlier versions.
+    pub threads: Vec<Thread>,
 }
 
 /// What is known when a session begins.

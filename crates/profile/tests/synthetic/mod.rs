@@ -69,6 +69,17 @@ pub fn session(id: i64) -> Session {
             samples: 9_000,
             cpu: Nanos::from_millis(9_000),
         }],
+        threads: vec![Thread {
+            pid: 7,
+            tid: 7,
+            name: "server".into(),
+            function: String::new(),
+            watched: Nanos::from_millis(5_000),
+            running: Nanos::from_millis(4_500),
+            runnable: Nanos::from_millis(100),
+            for_threads: Nanos::from_millis(250),
+            external: Nanos::from_millis(150),
+        }],
     }
 }
 
