@@ -85,6 +85,25 @@ pub struct Waits {
     pub sliced_queued: Nanos,
 }
 
+/// What one thread did between two moments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watched {
+    pub pid: u32,
+    pub tid: u32,
+    /// The number of its slot, if it is profiled.
+    pub slot: Option<usize>,
+    /// The time between the moments.
+    pub passed: Nanos,
+    /// It had a CPU, and did not pause there.
+    pub running: Nanos,
+    /// It wanted a CPU that others had.
+    pub runnable: Nanos,
+    /// It waited for another thread.
+    pub for_threads: Nanos,
+    /// It waited for something outside the program, or for a time.
+    pub external: Nanos,
+}
+
 impl Reading {
     /// Reads everything now.
     pub fn now(memory: &SharedMemory) -> Self {
@@ -112,6 +131,34 @@ impl Reading {
             }
         }
         Self { time, threads: (!threads.is_empty()).then_some(threads) }
+    }
+
+    /// What each thread did since `before`, of those that are there at both moments. Empty where that is not known.
+    pub fn each_since(&self, before: &Self) -> Vec<Watched> {
+        let (Some(threads), Some(earlier)) = (&self.threads, &before.threads) else { return Vec::new() };
+        let passed = self.time.saturating_sub(before.time);
+        let both = threads.iter().filter_map(|(id, thread)| Some((*id, thread, earlier.get(id)?)));
+        both.map(|((pid, tid), thread, was)| {
+            let known = thread.known.zip(was.known).filter(|(now, was)| now.slot == was.slot);
+            let ran = thread.ran.saturating_sub(was.ran).min(passed);
+            let pausing = known.map_or(0, |(now, was)| now.pausing.saturating_sub(was.pausing));
+            let runnable = thread.queued.saturating_sub(was.queued).min(passed - ran);
+            // A thread that burns its CPU in a wait runs.
+            let blocked = passed - ran - runnable;
+            let [in_waits, in_world] = known.map_or([0, 0], |(now, was)| announced(&now, &was));
+            let for_threads = in_waits.min(blocked);
+            Watched {
+                pid,
+                tid,
+                slot: known.map(|(now, _)| now.slot),
+                passed: Nanos::new(passed),
+                running: Nanos::new(ran.saturating_sub(pausing)),
+                runnable: Nanos::new(runnable),
+                for_threads: Nanos::new(for_threads),
+                external: Nanos::new(in_world.min(blocked - for_threads)),
+            }
+        })
+        .collect()
     }
 
     /// What has passed since `before`, of threads that are there at both moments. `None` where either is not known.
@@ -306,6 +353,27 @@ mod tests {
         assert_eq!(sliced(60, 25), (60, 35));
         assert_eq!(sliced(97, 3), (0, 0), "it has a CPU for itself");
         assert_eq!(sliced(40, 30), (0, 0), "it blocks");
+    }
+
+    #[test]
+    fn what_a_thread_did_is_never_more_than_the_time_that_passed() {
+        let each = |before: &Reading, after: &Reading| {
+            let each = after.each_since(before);
+            let millis = |time: Nanos| time.get() / 1_000_000;
+            let times = |it: &Watched| [it.running, it.runnable, it.for_threads, it.external].map(millis);
+            each.iter().map(|it| (it.slot, millis(it.passed), times(it))).collect::<Vec<_>>()
+        };
+        let before = reading(1000, Some((5, 5, 5)), true);
+        let since = |ran: u64, queued: u64, in_waits: u64| {
+            reading(1100, Some((5 + ran, 5 + queued, 5 + in_waits)), true)
+        };
+        assert_eq!(each(&before, &since(40, 10, 50)), [(Some(0), 100, [40, 10, 50, 0])]);
+        assert_eq!(each(&before, &since(0, 0, 30)), [(Some(0), 100, [0, 0, 30, 0])], "the rest is unknown");
+        assert_eq!(each(&before, &since(60, 10, 90)), [(Some(0), 100, [60, 10, 30, 0])], "it runs in waits");
+        assert_eq!(each(&before, &since(120, 10, 0)), [(Some(0), 100, [100, 0, 0, 0])], "clocks differ");
+        let unprofiled = [reading(0, Some((0, 0, 0)), false), reading(100, Some((80, 5, 0)), false)];
+        assert_eq!(each(&unprofiled[0], &unprofiled[1]), [(None, 100, [80, 5, 0, 0])]);
+        assert_eq!(each(&before, &reading(1100, None, true)), []);
     }
 
     #[test]

@@ -641,6 +641,14 @@ impl Images {
         pieces
     }
 
+    /// The functions at an address that could be changed, the outermost first, what is inlined there included.
+    pub fn functions_in_scope(&mut self, address: u64) -> Vec<String> {
+        let Some(located) = self.locate(address) else { return Vec::new() };
+        let here = self.pieces(&located).into_iter().find(|(range, _)| range.contains(&address));
+        let frames = here.map(|(_, frames)| frames).unwrap_or_default();
+        frames.iter().rev().filter(|frame| frame.in_scope).map(|frame| frame.function.to_string()).collect()
+    }
+
     /// The executable ranges of all candidates, sorted.
     pub fn code_ranges(&self) -> Vec<Range<u64>> {
         let mut ranges: Vec<Range<u64>> =

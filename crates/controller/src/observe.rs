@@ -10,6 +10,7 @@ use crate::calls::Names;
 use crate::circles::{Circles, Source};
 use crate::embedded;
 use crate::finer::Finer;
+use crate::first_functions::FirstFunctions;
 use crate::follow::Used;
 use crate::images::{Images, Located, Spot};
 use crate::naming::Naming;
@@ -32,6 +33,7 @@ use wire::{
     files::BEYOND,
     ring::{Judgement, Sample},
     slot::mark,
+    unwind::Caller,
 };
 
 /// Samples that the next region is chosen from: so many of the most recent ones in scope.
@@ -140,6 +142,7 @@ pub struct Observer {
     lines: HashMap<u64, u64>,
     /// Samples by the file that the innermost frame is in, as long as stacks are of interest.
     innermost: HashMap<String, u64>,
+    first_functions: FirstFunctions,
 }
 
 /// A sample while a window is under way.
@@ -208,6 +211,7 @@ impl Observer {
             chains: (options.survey == Some(Survey::Points) || options.looks_for_point()).then(HashMap::new),
             lines: HashMap::new(),
             innermost: HashMap::new(),
+            first_functions: FirstFunctions::default(),
         };
         for spec in &*options.regions {
             observer.regions.push(Known { named: true, ..Known::new(spec.region()) });
@@ -243,6 +247,19 @@ impl Observer {
                 self.finer.count(&sample);
                 self.observe(&sample);
                 self.note_stack(thread, &sample);
+                let outermost = sample.callchain().last().copied();
+                // The C library begins threads, or a table says that nothing called the code.
+                let begins_thread = outermost.is_some_and(|Address(last)| {
+                    memory.unwind.caller(Address(last)) == Caller::Nobody
+                        || self.images.locate(last).is_none()
+                });
+                self.first_functions.look_at(
+                    thread,
+                    slot.tid.load(Ordering::Relaxed),
+                    &sample,
+                    begins_thread,
+                    |address| self.images.functions_in_scope(address),
+                );
             }
         }
         self.images.programs().count(used);
@@ -282,6 +299,7 @@ impl Observer {
             self.pieces.range(..start).next_back().filter(reaches_in).map_or(start, |(first, _)| *first);
         let gone: Vec<u64> = self.pieces.range(first..end.max(first)).map(|(piece, _)| *piece).collect();
         self.unpublished |= !gone.is_empty();
+        self.first_functions.forget_code();
         gone.iter().for_each(|piece| drop(self.pieces.remove(piece)));
     }
 
@@ -715,6 +733,11 @@ impl Observer {
 
     pub fn images(&self) -> &Images {
         &self.images
+    }
+
+    /// The function that a thread began with, as far as its samples agree on one.
+    pub fn first_function(&self, slot: usize, tid: u32) -> Option<&str> {
+        self.first_functions.of(slot, tid)
     }
 }
 

@@ -292,6 +292,11 @@ impl Session {
         Ok(self.recorder.set_samples(self.id, &totals, &rows)?)
     }
 
+    /// Writes what threads have done so far.
+    pub fn threads(&mut self, threads: &[profile::Thread]) -> Result<()> {
+        Ok(self.recorder.set_threads(self.id, threads)?)
+    }
+
     /// Writes the stacks of the run.
     pub fn stacks(&mut self, stacks: &profile::Stacks) -> Result<()> {
         Ok(self.recorder.set_stacks(self.id, stacks)?)

@@ -5,7 +5,7 @@
 //! moment of the last reading was outstanding at the moment of the first as well. All numbers are
 //! differences between the two readings.
 
-use super::audit::{self, Waits};
+use super::audit::{self, Waits, Watched};
 use super::backlog::{self, Backlog, Counted};
 use super::clocks::{Came, Clocks};
 use super::executing::{self, Executed};
@@ -91,6 +91,8 @@ pub struct Measured {
     pub after: Totals,
     /// What threads waited for, where the kernel tells.
     pub waits: Option<Waits>,
+    /// What each thread did, where the kernel tells.
+    pub each_thread: Vec<Watched>,
     /// What executing programs took more because they were profiled, in CPU time.
     pub executing: Nanos,
     /// Debt of the threads that were running at the end, and how many those were.
@@ -396,6 +398,7 @@ impl<'a> Conductor<'a> {
             before,
             after: self.memory.slots.totals(),
             waits,
+            each_thread: Vec::new(),
             executing: Nanos::new(Executed::now(self.memory).cost_since(executed).0),
             // What ended threads owe is unknown; it is little beside a whole run.
             unpaid: Nanos::ZERO,
@@ -426,7 +429,8 @@ impl<'a> Conductor<'a> {
         in_flight.iter_mut().for_each(|pair| pair.between_stamps(&first.stamped(), &last.stamped()));
         let latencies = latencies(&in_flight, &distributions, &self.points.distributions());
         let after = self.memory.slots.totals();
-        let waits = audit::Reading::now(self.memory).since(&audited);
+        let audited_last = audit::Reading::now(self.memory);
+        let (waits, each_thread) = (audited_last.since(&audited), audited_last.each_since(&audited));
         let executing = Nanos::new(Executed::now(self.memory).cost_since(executed).0);
         let visits = differences(&last.counts.visits, &first.counts.visits);
         // A forked child that has ended since would look as if it owed everything.
@@ -467,6 +471,7 @@ impl<'a> Conductor<'a> {
             before,
             after,
             waits,
+            each_thread,
             executing,
             unpaid: Nanos::new(unpaid),
             ahead: Nanos::new(ahead),

@@ -17,6 +17,7 @@ use crate::points::Points;
 use crate::record::{Assignment, Session, Tallies};
 use crate::region::RegionIndex;
 use crate::runs::Runs;
+use crate::threads::Threads;
 use crate::window::{Conductor, IDLE, Order};
 use crate::{dead_slots, progress};
 use anyhow::Result;
@@ -72,6 +73,7 @@ pub struct Series<'a> {
     begin: Instant,
     saved: Instant,
     heat: Heat,
+    threads: Threads,
 }
 
 impl<'a> Series<'a> {
@@ -101,6 +103,7 @@ impl<'a> Series<'a> {
             begin: Instant::now(),
             saved: Instant::now(),
             heat: Heat::new(),
+            threads: Threads::default(),
         }
     }
 
@@ -208,6 +211,7 @@ impl<'a> Series<'a> {
         }
         conductor.end();
         self.record(&mut held, &mut outcome)?;
+        self.session.threads(&self.threads.so_far())?;
         outcome.delayed = conductor.delayed();
         self.progress.finish();
         Ok(outcome)
@@ -258,6 +262,9 @@ impl<'a> Series<'a> {
         self.look_at_machine();
         let mut observer = lock(self.observer);
         observer.drain();
+        if assigned.speedup.is_zero() {
+            self.threads.add(&measured.each_thread, |slot, tid| observer.first_function(slot, tid));
+        }
         let seen = observer.seen(measured.start, measured.elapsed);
         self.session.window(&self.points.list(), &observer, assigned, &measured, seen, self.busy).map(Some)
     }
@@ -359,6 +366,7 @@ impl<'a> Series<'a> {
         let tallies = Tallies::of(&lock(self.observer), self.session, monotonic());
         self.session.samples(tallies, delayed, memory.slots.totals().lost)?;
         self.session.arrivals(memory)?;
+        self.session.threads(&self.threads.so_far())?;
         match self.runs.hint.as_ref().and_then(Hint::costs) {
             Some(costs) => self.session.production(&lock(self.observer), costs),
             None => Ok(()),
