@@ -22,6 +22,8 @@ export interface Report {
   production?: { since_unix_s: number; until_unix_s: number; hosts: number } | null;
   /** The programs that ran as one, those with most time first; empty for a single one, missing in reports of earlier versions. */
   programs?: ProgramTime[];
+  /** What threads do between experiments; empty for a single one, missing in reports of earlier versions. */
+  threads?: Threads[];
   /** What Go's runtime took of the CPU time; null for programs that are not in Go, missing in reports of earlier versions. */
   go?: { collector_share: number; runtime_share: number } | null;
   regions: Region[];
@@ -119,6 +121,19 @@ export interface ProgramTime {
   samples: number;
   cpu_ns: number;
   share: number;
+}
+
+/** Threads that do the same work: shares of their time. */
+export interface Threads {
+  name: string;
+  /** The name, and how many there are. */
+  title: string;
+  count: number;
+  watched_ns: number;
+  running: number;
+  runnable: number;
+  for_threads: number;
+  external: number;
 }
 
 export interface Session {

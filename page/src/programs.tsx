@@ -1,9 +1,10 @@
-// Time by program, where several ran as one; and that of Go's runtime.
+// Time by program, where several ran as one; what threads do; and the time of Go's runtime.
 
 import { duration, share } from "./format";
 import type { ProgramTime, Report } from "./model";
 import { printable } from "./printable";
 import { Prose } from "./text";
+import { Threads } from "./threads";
 
 /** More are only counted. */
 const SHOWN = 20;
@@ -12,6 +13,7 @@ export function Times({ report }: { report: Report }) {
   return (
     <>
       <Programs programs={report.programs ?? []} />
+      <Threads threads={report.threads ?? []} />
       {report.go && <p class="go">{ofGo(report.go)}</p>}
     </>
   );

@@ -67,6 +67,18 @@ test("time by program is shown where there was more than one, and what was not f
   expect(seen).toContain("old25 %500 msat least; not followed (it is static): counts as the world");
 });
 
+test("what threads do is shown where there was more than one", () => {
+  const of = realistic();
+  of.threads = [];
+  expect(text(page(of))).not.toContain("What threads do");
+  const writer = { name: "writer", title: "writer", count: 1, watched_ns: 1e9, running: 0.75, runnable: 0, for_threads: 0.25, external: 0 };
+  of.threads = [writer, { ...writer, name: "worker-N", title: "worker-N × 4", count: 4, running: 0.25, for_threads: 0.5 }];
+  const html = page(of);
+  const seen = text(html).replaceAll("\u00a0", " ");
+  expect(seen).toContain("writer75 %25 %0 %0 %worker-N × 425 %50 %0 %0 %");
+  expect(html).toContain('class="for_threads" x="150" width="50"');
+});
+
 test("every region of every point can be drawn", () => {
   for (const of of [realistic(), hostile()]) {
     report.value = of;

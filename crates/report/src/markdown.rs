@@ -25,6 +25,7 @@ pub fn render(profile: &Profile) -> String {
         table(&mut text, profile, point);
     }
     programs(&mut text, profile);
+    threads(&mut text, profile);
     let warnings = answer.other_warnings(profile);
     if !warnings.is_empty() {
         text.push_str("\nWarnings:\n\n");
@@ -113,6 +114,26 @@ fn programs(text: &mut String, profile: &Profile) {
     }
     if programs.len() > TOP {
         writeln!(text, "\n{} more programs are not shown.", programs.len() - TOP).expect(FITS);
+    }
+}
+
+/// What threads did, where there were several.
+fn threads(text: &mut String, profile: &Profile) {
+    let threads = profile.threads();
+    if !threads.is_empty() {
+        text.push_str(
+            "\n| Thread, between experiments | runs | waits for threads | waits for something outside | wants a CPU |\n|---|--:|--:|--:|--:|\n",
+        );
+    }
+    for group in threads.iter().take(TOP) {
+        let [runs, threads, outside, cpu] =
+            [group.running, group.for_threads, group.external, group.runnable].map(|share| 100.0 * share);
+        let name = code(&group.title());
+        writeln!(text, "| {name} | {runs:.0} % | {threads:.0} % | {outside:.0} % | {cpu:.0} % |")
+            .expect(FITS);
+    }
+    if threads.len() > TOP {
+        writeln!(text, "\n{} more kinds of threads are not shown.", threads.len() - TOP).expect(FITS);
     }
 }
 

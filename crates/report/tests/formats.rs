@@ -39,6 +39,15 @@ fn of_a_tree() -> Profile {
         program("/opt/worker", None, 4, 6_750),
         program("/opt/old|`tool`", Some("it is statically linked"), 2, 1_000),
     ];
+    let main = rows.sessions[0].threads[0].clone();
+    let worker = |tid, running| Thread {
+        tid,
+        name: format!("worker|{tid}"),
+        running: Nanos::from_millis(running),
+        for_threads: Nanos::from_millis(2_000),
+        ..main.clone()
+    };
+    rows.sessions[0].threads.extend([worker(8, 1_000), worker(9, 2_000)]);
     rows.regions.get_mut(&RegionId::new(3)).unwrap().image.path = "/opt/worker".into();
     Profile::new(rows, &EstimateOptions::default())
 }
@@ -61,10 +70,15 @@ fn programs_are_named_beside_their_code_and_with_their_time() {
     assert_documented(&report);
     let titles: Vec<_> = report["programs"].as_array().unwrap().iter().map(|one| &one["title"]).collect();
     assert_eq!(titles, ["worker × 4", "server", "old|`tool` × 2"]);
+    let threads: Vec<_> =
+        report["threads"].as_array().unwrap().iter().map(|one| (&one["title"], &one["running"])).collect();
+    let of = |title: &str, running: f64| (serde_json::Value::from(title), serde_json::Value::from(running));
+    let [main, workers] = [of("main thread", 0.9), of("worker|N × 2", 0.3)];
+    assert_eq!(threads, [(&main.0, &main.1), (&workers.0, &workers.1)]);
     assert_eq!(report["programs"][2]["obstacle"], "it is statically linked");
     assert_eq!(report["sessions"][0]["programs"][1]["path"], "/opt/worker");
     let alone: serde_json::Value = serde_json::from_str(&json::render(&self::profile())).unwrap();
-    assert_eq!(alone["programs"], serde_json::json!([]));
+    assert_eq!((&alone["programs"], &alone["threads"]), (&serde_json::json!([]), &serde_json::json!([])));
     assert!(alone["regions"][0]["program"].is_null() && report["regions"][0]["program"].is_string());
 }
 

@@ -21,6 +21,9 @@ fn named(name: &str) -> Profile {
     let not_followed =
         Program { path: name.into(), obstacle: Some(name.into()), ..rows.sessions[0].programs[0].clone() };
     rows.sessions[0].programs.push(not_followed);
+    let thread =
+        Thread { tid: 8, name: name.into(), function: name.into(), ..rows.sessions[0].threads[0].clone() };
+    rows.sessions[0].threads.push(thread);
     let region = rows.regions.get_mut(&RegionId::new(1)).unwrap();
     region.kind = RegionKind::Function;
     (region.name, region.file, region.function) = (name.into(), Some(name.into()), Some(name.into()));
@@ -198,8 +201,8 @@ fn markdown_has_names_in_code_only() {
         let text = markdown::render(&named(name));
         assert_harmless(&text);
         let rows: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
-        // A region, then two programs, each below a head and a line.
-        let expected = [5; 7];
+        // A region, then two programs and two threads, each below a head and a line.
+        let expected = [[5; 7].as_slice(), &[6; 4]].concat();
         assert_eq!(rows.iter().map(|row| delimiters(row)).collect::<Vec<_>>(), expected, "{text}");
         for line in text.lines() {
             let outside = outside_of_code(line);

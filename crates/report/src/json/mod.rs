@@ -20,7 +20,7 @@ use profile::{
     Arrivals, Audited, BlockRow, Candidate, Covered, Dot, Doubt, Doubts, Drift, Era, Estimate, Exit, GoTime,
     Image, LeftOut, LeftOutReason, Mark, PointEstimate, PointSummary, Profile, Program, ProgramTime,
     Quantile, QuantileGain, RegionEstimate, RunDrift, RunSegment, Segment, Session, SessionId, Speedup,
-    Warning, Window,
+    ThreadGroup, Warning, Window,
 };
 use serde::Serialize;
 use stacks::OfStacks;
@@ -134,6 +134,7 @@ impl<'a> Report<'a> {
             points: profile.points.iter().map(OfPoint::new).collect(),
             production: profile.production().map(OfProduction::new),
             programs: profile.programs().into_iter().map(OfProgramTime::new).collect(),
+            threads: profile.threads().into_iter().map(OfThreads::new).collect(),
             go: profile.go_time().map(OfGo::new),
             regions: profile.regions.iter().map(|region| OfRegion::new(profile, region)).collect(),
             candidates: profile
@@ -189,6 +190,7 @@ struct Report<'a> {
     points: Vec<OfPoint<'a>>,
     production: Option<OfProduction>,
     programs: Vec<OfProgramTime<'a>>,
+    threads: Vec<OfThreads>,
     go: Option<OfGo>,
     regions: Vec<OfRegion<'a>>,
     candidates: Vec<OfCandidate<'a>>,
@@ -295,6 +297,34 @@ struct OfSession<'a> {
     images: Vec<OfImage<'a>>,
     arrivals: Vec<OfArrivals>,
     programs: Vec<OfProgram<'a>>,
+}
+
+/// Threads that do the same work.
+#[derive(Serialize)]
+struct OfThreads {
+    name: String,
+    title: String,
+    count: usize,
+    watched_ns: u64,
+    running: f64,
+    runnable: f64,
+    for_threads: f64,
+    external: f64,
+}
+
+impl OfThreads {
+    fn new(group: ThreadGroup) -> Self {
+        OfThreads {
+            title: group.title(),
+            name: group.name,
+            count: group.count,
+            watched_ns: group.watched.get(),
+            running: group.running,
+            runnable: group.runnable,
+            for_threads: group.for_threads,
+            external: group.external,
+        }
+    }
 }
 
 #[derive(Serialize)]

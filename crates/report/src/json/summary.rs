@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{
     OfAnswer, OfCandidate, OfDoubts, OfDrift, OfEstimate, OfGo, OfImage, OfLeftOut, OfPoint, OfProduction,
-    OfProgramTime, OfRegion, OfRunDrift, OfSession, OfWarning,
+    OfProgramTime, OfRegion, OfRunDrift, OfSession, OfThreads, OfWarning,
 };
 
 /// So many regions are read at once. The first look needs none of them: what it says is in the answer.
@@ -20,6 +20,7 @@ pub(super) struct Report<'a> {
     points: &'a [OfPoint<'a>],
     production: Option<OfProduction>,
     programs: &'a [OfProgramTime<'a>],
+    threads: &'a [OfThreads],
     go: Option<OfGo>,
     regions: Vec<Region<'a>>,
     /// Whether the regions are in an element of their own.
@@ -51,6 +52,7 @@ impl<'a> Report<'a> {
             points: &whole.points,
             production: whole.production,
             programs: &whole.programs,
+            threads: &whole.threads,
             go: whole.go,
             regions: whole
                 .regions

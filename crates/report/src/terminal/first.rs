@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::columns::{exactly, wrap};
 use super::paint::{Colour, paint};
-use super::{Style, line_of, note, programs, table};
+use super::{Style, line_of, note, programs, table, threads};
 
 /// The least that a gain and its interval take: "−10 % (−11 to −9)".
 const GAIN: usize = 18;
@@ -45,6 +45,7 @@ pub(super) fn draw(out: &mut String, profile: &Profile, style: Style) {
         }
     }
     programs::draw(out, profile, style);
+    threads::draw(out, profile, style);
     super::draw_warnings(out, &answer.other_warnings(profile), style);
     if !next.is_empty() {
         line_of(out, "\nNext");

@@ -23,6 +23,7 @@ mod plot;
 mod programs;
 mod style;
 mod table;
+mod threads;
 mod timeline;
 
 use std::fmt::Write as _;
@@ -102,6 +103,7 @@ pub fn render_details(profile: &Profile, style: Style) -> String {
         note(&mut out, &doubt, style);
     }
     programs::draw(&mut out, profile, style);
+    threads::draw(&mut out, profile, style);
     let left_out = left_out(&profile.left_out);
     if !left_out.is_empty() {
         line_of(&mut out, "\nLeft out");
