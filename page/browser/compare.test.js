@@ -31,7 +31,11 @@ afterEach(async () => {
 
 test("the verdict, the warning, the points and the regions", async () => {
   await page.goto(address);
-  expect(await page.locator("h1").innerText()).toMatch(/requests takes 17\s%\s±\s1\s% less time than before \(1\.2 × the throughput\); hash\.c:12 became critical/);
+  expect(await page.locator("h1").innerText()).toMatch(/^17\s%\s±\s1 less time per requests$/);
+  const [top, below] = [await page.locator(".measured").allInnerTexts(), await page.locator(".headline .beside").innerText()];
+  expect(top[0]).toMatch(/^Before: server --port 8080: 3 runs, 180 s in all; 2025-10-09 08:53 to 08:55 UTC, whatif 0\.1\.0$/);
+  expect(top[1]).toMatch(/^After: /);
+  expect(below).toBe("hash.c:12 became critical, and hash.c:95 is worth less than before.");
   await page.locator(".warnings summary").click();
   expect(await page.getByRole("complementary", { name: "Warnings" }).innerText()).toContain("record both again, by turns");
   expect((await page.locator(".plain tbody tr").first().innerText()).split(/\s*\t\s*/)).toEqual([
@@ -72,6 +76,7 @@ test("sort, filter, region and point are in the address, and keys lead through i
   expect(await page.evaluate(() => document.activeElement.id)).toBe("regions");
   await page.getByRole("button", { name: "lookup" }).click();
   await addressSays(page, "point", "latency:lookup");
+  expect(await page.locator("h1").innerText()).toMatch(/^Not certain: 1\.8\s%\s±\s2\.4 less latency of lookup$/);
   const seen = await page.locator("main").innerText();
   await page.reload();
   expect(await page.locator("main").innerText()).toBe(seen);
@@ -91,10 +96,10 @@ test.skipIf(WHATIF === undefined)("`whatif compare --html` writes what it says",
   const [before, after] = [record(folder.path, "before"), record(folder.path, "after", ["A=0.5"])];
   const file = join(folder.path, "compared.html");
   const said = command(WHATIF, ["compare", before, after, "--html", file]);
-  const { sentence, regions } = JSON.parse(command(WHATIF, ["compare", "--json", before, after]));
+  const { sentence, point, points, regions } = JSON.parse(command(WHATIF, ["compare", "--json", before, after]));
   const spoken = (text) => text.replace(/[\s`]+/g, " ").trim();
   await page.goto(pathToFileURL(file).href);
-  expect(spoken(await page.locator("h1").innerText())).toBe(spoken(sentence));
+  expect(spoken(await page.locator("h1").innerText())).toBe(spoken(points[point].headline));
   expect(spoken(said)).toContain(spoken(sentence));
   expect(await labels(page)).toHaveLength(regions.length);
   // The rows stand in the order of the terminal.

@@ -123,6 +123,8 @@ export function answer(report, { causes = () => [] } = {}) {
       .map(({ region, at }) => piece(region, at, nth));
   const program = sessions.at(-1).program.split("/").at(-1);
   const file = `${printable(program)}.db`;
+  const { arguments: words, duration_ns } = sessions.at(-1);
+  const measured = `\`${printable([program, ...words].join(" "))}\`: one run of ${(duration_ns / 1e9).toFixed(1)} s`;
   const found = points.flatMap((point, nth) => {
     if (point.idle) return [];
     const pieces = folded(regions, [...listed(nth), ...others]);
@@ -149,7 +151,7 @@ export function answer(report, { causes = () => [] } = {}) {
       next.push({ step: "deeper", why: "see what the number rests on", command: `whatif report --explain ${/^[\w:.]+$/.test(named) ? named : "'…'"} ${file}` });
       next.push({ step: "compare", why: "when it is changed, measure again and compare", command: `whatif run -o after.db -- ./${printable(program)} && whatif compare ${file} after.db` });
     }
-    return { points: found, next };
+    return { points: found, measured, next };
   }
   const byShare = (a, b) => (b.share ?? 0) - (a.share ?? 0);
   return {
@@ -171,6 +173,7 @@ export function answer(report, { causes = () => [] } = {}) {
         more_pieces: 0,
       },
     ],
+    measured,
     next: [
       { step: "open", why: "see the curves, the source and the evidence", command: `whatif open ${file}` },
       { step: "deeper", why: "find a place that counts the program's work", command: `whatif points -- ./${printable(program)}` },

@@ -12,7 +12,7 @@ import {
 import { DETAILS, Filter, TABLE } from "./filter";
 import { count, duration, factor, fixed, interval, percent, range, slope as slopeText, threeDigits, UNKNOWN } from "./format";
 import { Grid, type GridColumn } from "./grid";
-import { StatusMark } from "./headline";
+import { Measured, StatusMark } from "./headline";
 import { Runs } from "./notes";
 import { Points } from "./points";
 import { CHANGE_WORDS, changeOf, wordOf } from "./prose";
@@ -37,9 +37,10 @@ export function Compared({ comparison, status }: { comparison: Comparison; statu
       </header>
       <main class="compared">
         <section class="headline" aria-label="The answer">
-          <h1 class="sentence">
-            <Prose text={comparison.sentence} />
-          </h1>
+          {[before, after].map((recording, nth) => (
+            <Measured key={nth} name={nth === 0 ? "Before" : "After"} {...recording} />
+          ))}
+          <Headline point={point} sentence={comparison.sentence} />
           <p class="legend">The number after ± is half the 95&nbsp;% interval.</p>
         </section>
         <Warnings warnings={comparison.warnings} />
@@ -70,6 +71,35 @@ export function Compared({ comparison, status }: { comparison: Comparison; statu
       <footer>
         <ThemeButton now={view.value.theme} onChange={(theme) => change({ theme })} />
       </footer>
+    </>
+  );
+}
+
+/** What became of the point that is looked at: the number first. */
+function Headline({ point, sentence }: { point: PointChange | null; sentence: string }) {
+  if (!point?.headline) {
+    return (
+      <h1 class="sentence">
+        <Prose text={sentence} />
+      </h1>
+    );
+  }
+  const { headline, brings, rest } = point;
+  return (
+    <>
+      <h1>
+        <Prose text={headline} />
+      </h1>
+      {brings && (
+        <p class="brings">
+          <Prose text={brings} />
+        </p>
+      )}
+      {rest && (
+        <p class="beside">
+          <Prose text={rest} />
+        </p>
+      )}
     </>
   );
 }
@@ -170,7 +200,7 @@ const COLUMNS: GridColumn<ChangeRow, ChangeColumn | "interval" | "picture">[] = 
     head: "difference",
     title: "The slope after, less the slope before",
     numeric: true,
-    width: "5.4em",
+    width: "6.6em",
     rising: true,
     cell: ({ slope }) => number(slope.difference),
   },

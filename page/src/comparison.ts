@@ -10,16 +10,27 @@ type Maybe = number | null;
 export interface Comparison {
   version: number;
   sentence: string;
-  before: { sessions: Session[] };
-  after: { sessions: Session[] };
+  /** The position of the point that the sentence is about; null if none is in both. Missing in those of earlier versions, as are all texts below. */
+  point?: Maybe;
+  before: Recording;
+  after: Recording;
   points: PointChange[];
   regions: RegionChange[];
   warnings: Pick<Warning, "code" | "message" | "advice">[];
 }
 
+export interface Recording {
+  measured?: string | null;
+  sessions: Session[];
+}
+
 export interface PointChange {
   name: string;
   kind: PointKind;
+  /** In large letters. */
+  headline?: string;
+  brings?: string | null;
+  rest?: string;
   change: "better" | "worse" | "cannot-tell" | "only-before" | "only-after";
   before: Level | null;
   after: Level | null;

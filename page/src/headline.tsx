@@ -2,23 +2,18 @@
 // relied on.
 
 import { Advice, Command } from "./command";
-import type { Badge, PointAnswer, Quality, Report } from "./model";
-import { heading } from "./prose";
+import type { Badge, PointAnswer, Quality, Report, Session } from "./model";
+import { heading, recorded } from "./prose";
 import type { Status } from "./source";
 import { Prose } from "./text";
 
 export function Headline({ report, answer }: { report: Report; answer: PointAnswer }) {
   const { change, brings, rest, badge, notes = [] } = answer;
-  const measured = report.answer?.measured;
   const next = report.answer?.next.find(({ step }) => step === (badge?.quality === "good" ? "compare" : "deeper"));
   const headline = answer.headline ?? (change === null ? null : `Speed up ${change} first`);
   return (
     <section class="headline" aria-label="The answer">
-      {measured != null && (
-        <p class="measured">
-          <Prose text={measured} />
-        </p>
-      )}
+      <Measured measured={report.answer?.measured} sessions={report.sessions} />
       <h1 class={headline === null ? "sentence" : undefined}>
         <Prose text={headline ?? heading(report, answer)} />
       </h1>
@@ -44,6 +39,17 @@ export function Headline({ report, answer }: { report: Report; answer: PointAnsw
         </p>
       )}
     </section>
+  );
+}
+
+/** Which program was measured, when, and by which whatif. */
+export function Measured({ name, measured, sessions }: { name?: string; measured?: string | null | undefined; sessions: Session[] }) {
+  return (
+    <p class="measured">
+      {name && <b>{name}: </b>}
+      {measured != null && <Prose text={`${measured}; `} />}
+      {recorded(sessions)}
+    </p>
   );
 }
 

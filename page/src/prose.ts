@@ -260,6 +260,17 @@ export function run(session: Session): string {
   return `${command(session)}: ${end}; ${samples}`;
 }
 
+/** When it was measured, from the first run to the last, and by which whatif. */
+export function recorded(sessions: Session[]): string {
+  const minute = ({ started_unix_ns: of }: Session): string => new Date(of / 1e6).toISOString().slice(0, 16).replace("T", " ");
+  const known = sessions.filter(({ started_unix_ns }) => started_unix_ns > 0);
+  const [first, last] = [known[0], known.at(-1)].map((of) => of && minute(of));
+  const until = first?.slice(0, 10) === last?.slice(0, 10) ? last?.slice(11) : last;
+  const when = first === undefined ? [] : [first === last ? `${first} UTC` : `${first} to ${until} UTC`];
+  const versions = [...new Set(sessions.map(({ whatif_version }) => printable(whatif_version)))].filter(Boolean);
+  return [...when, versions.length > 0 ? `whatif ${versions.join(", ")}` : ""].filter(Boolean).join(", ");
+}
+
 /** Which machine and which whatif measured it. */
 export function provenance({ whatif_version, host, kernel, cpus, seed }: Session): string {
   return printable(`whatif ${whatif_version} on ${host} (Linux ${kernel}, ${count(cpus, "CPU")}), seed ${seed}`);

@@ -84,7 +84,10 @@ export const selected = computed<Row | null>(() => {
 });
 
 /** The same of a comparison: its point, its regions, those that are shown, and the one that is looked at. */
-export const comparedPoint = computed<number>(() => Math.max(0, wantedPoint(comparison.value?.points ?? [])));
+export const comparedPoint = computed<number>(() => {
+  const found = wantedPoint(comparison.value?.points ?? []);
+  return found >= 0 ? found : (comparison.value?.point ?? 0);
+});
 export const allChanges = computed<ChangeRow[]>(() => changeRows(comparison.value?.regions ?? [], comparedPoint.value));
 export const shownChanges = computed<ChangeRow[]>(() =>
   filtered(changesInOrder(allChanges.value, sort.value), filter.value, textOf),

@@ -59,10 +59,18 @@ test("it is told from a report, and checked", () => {
   expect(check({ ...fixture(), after: null })).toContain("not a whole comparison");
 });
 
+test("the number comes first, of the point that the sentence is about, and of an earlier version the sentence", () => {
+  const { points, ...rest } = fixture();
+  const drawn = (comparison: Comparison): string => (show(comparison), renderToString(<App source={null} />));
+  expect(drawn({ ...rest, points, point: 1 })).toMatch(/<h1>Not certain: 1\.8\s%\s±\s2\.4 less latency of /);
+  expect(drawn({ ...rest, points: points.map(({ headline: _, ...point }) => point) })).toMatch(/<h1 class="sentence">.*takes 17\s%/);
+});
+
 test("it is drawn for every region and point, and a report in its place", () => {
   show(fixture());
   const page = (): string => renderToString(<App source={null} />);
   expect(page()).toContain("12035 per second");
+  expect(page()).toMatch(/<h1>17\s%\s±\s1 less time per /);
   for (const { name, kind } of fixture().points) {
     change({ point: `${kind}:${name}` });
     for (const key of shownKeys.value) {

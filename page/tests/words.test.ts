@@ -158,3 +158,11 @@ test("changes from run to run", () => {
     "throughput of `requests` rose by 50 % after run 2 (from 100/s ± 10.0 to 150/s ± 10.0): results before and after are kept apart",
   ]);
 });
+
+test("when it was measured, and by which whatif", () => {
+  const session = (minute: number, of: object = {}) => ({ ...realistic().sessions[0]!, started_unix_ns: (1_760_000_000 + 60 * minute) * 1e9, ...of });
+  expect(prose.recorded([session(0)])).toBe("2025-10-09 08:53 UTC, whatif 0.1.0");
+  expect(prose.recorded([session(0), session(1), session(2)])).toBe("2025-10-09 08:53 to 08:55 UTC, whatif 0.1.0");
+  expect(prose.recorded([session(0), session(1440, { whatif_version: "0.2.0" })])).toBe("2025-10-09 08:53 to 2025-10-10 08:53 UTC, whatif 0.1.0, 0.2.0");
+  expect(prose.recorded([session(0, { started_unix_ns: 0, whatif_version: "" })])).toBe("");
+});

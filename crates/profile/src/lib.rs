@@ -62,7 +62,9 @@ pub use answer::{
 };
 pub use audit::{Audited, Doubt, Withheld};
 pub use builds::{Builds, OtherBuild};
-pub use comparison::{Change, Comparison, PointChange, PointLevel, RegionChange, RegionSide, SlopeChange};
+pub use comparison::{
+    Change, Comparison, PointChange, PointHeadline, PointLevel, RegionChange, RegionSide, SlopeChange,
+};
 pub use database::{Recorder, Recording};
 pub use drift::{Drift, RunDrift, RunSegment, Segment};
 pub use estimate::{

@@ -50,6 +50,13 @@ fn nothing_changed() {
                 "It is not clear yet whether `requests` takes less time or more time than before: 0.3 % more time, but anything from 0.5 % \
                  less time to 1.1 % more time fits the data; no region is worth more or less than before."
             );
+            let said = comparison.headline(comparison.first_point().unwrap());
+            assert_eq!(said.headline, "Not certain: 0.3 % ± 0.8 more time per `requests`");
+            assert_eq!(
+                said.brings.as_deref(),
+                Some("Anything from 0.5 % less time to 1.1 % more time fits the data")
+            );
+            assert_eq!(said.rest, "No region is worth more or less than before.");
         }
     }
     // One in twenty is what 95 % means.
@@ -154,6 +161,10 @@ fn points_are_matched_by_name_and_kind() {
     assert_eq!(there, [(false, true), (true, false)]);
     assert!(comparison.points.iter().all(|point| point.gain.is_none()));
     assert!(comparison.sentence().contains("no progress point in common"), "{}", comparison.sentence());
+    assert_eq!(comparison.first_point(), None);
+    let said = comparison.headline(0);
+    assert!(said.headline.starts_with("`replies` was not visited in both"), "{said:?}");
+    assert_eq!(said.brings, None);
 }
 
 #[test]
@@ -180,6 +191,9 @@ fn latency_that_became_shorter_is_better() {
         sentence.starts_with("the latency of `lookup` is 25") && sentence.contains("shorter"),
         "{sentence}"
     );
+    let said = comparison.headline(0);
+    assert!(said.headline.ends_with(" less latency of `lookup`"), "{said:?}");
+    assert!(said.brings.as_deref().is_some_and(|brings| brings.contains(" → ")), "{said:?}");
 }
 
 #[test]

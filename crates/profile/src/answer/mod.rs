@@ -118,7 +118,12 @@ impl Profile {
             false => live.into_iter().map(|point| self.answer_for(point)).collect(),
         };
         let next = next::of(self, &points);
-        Answer { points, measured: notes::measured(self), next }
+        Answer { points, measured: self.measured(), next }
+    }
+
+    /// The command that was measured, how often, and for how long; `None` where it is not known.
+    pub fn measured(&self) -> Option<String> {
+        notes::measured(self)
     }
 
     fn answer_for(&self, point: &PointSummary) -> PointAnswer {

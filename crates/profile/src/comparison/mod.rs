@@ -18,6 +18,7 @@ mod matching;
 mod sentence;
 
 pub use change::Change;
+pub use sentence::PointHeadline;
 
 use crate::estimate::{
     self, Difference, Estimate, EstimateOptions, Level, PointEstimate, Target, Verdict, level_gain,

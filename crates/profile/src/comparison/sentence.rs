@@ -1,11 +1,25 @@
-//! The comparison in one sentence.
+//! The comparison in one sentence, and what the page says of each point: the number first.
 
 use super::{Change, Comparison, PointChange, RegionChange};
-use crate::estimate::Target;
+use crate::answer::{lessened, rate};
+use crate::estimate::{Estimate, Target};
 use crate::sentence::{name, plus_minus, subject};
+use crate::units::Nanos;
 
 /// How many regions a sentence can carry.
 const NAMED: usize = 2;
+
+/// What became of a point, for the first screen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PointHeadline {
+    /// In large letters: "18 % ± 9 less time per `document`". The number after "±" is half the 95 % interval.
+    pub headline: String,
+    /// What that is in visits or time: "371 k → 403 k per second, 1.1 × the throughput", or what fits the data where the sign is
+    /// not certain; `None` where it is not known.
+    pub brings: Option<String>,
+    /// What became of the regions: "`parse` (p.c:12) became critical."
+    pub rest: String,
+}
 
 impl Comparison<'_> {
     /// Whether both recordings have a progress point of the same name: without one nothing can be compared.
@@ -19,14 +33,46 @@ impl Comparison<'_> {
     /// The number after "±" is half the 95 % interval. Throughput comes before latency, what is certain
     /// before what is not.
     pub fn sentence(&self) -> String {
-        let both = || self.points.iter().enumerate().filter(|(_, point)| point.is_in_both());
-        let certain = both().find(|(_, point)| point.sign().is_some());
-        let Some((nth, point)) = certain.or_else(|| both().find(|(_, p)| p.gain.is_some())).or(both().next())
-        else {
+        let Some(nth) = self.first_point() else {
             return "The recordings have no progress point in common, so that nothing can be compared."
                 .into();
         };
-        format!("{}; {}.", point_claim(point), self.regions_claim(nth))
+        format!("{}; {}.", point_claim(&self.points[nth]), self.regions_claim(nth))
+    }
+
+    /// The position of the point that the sentence is about.
+    pub fn first_point(&self) -> Option<usize> {
+        let find = |is_right: fn(&PointChange<'_>) -> bool| {
+            self.points.iter().position(|point| point.is_in_both() && is_right(point))
+        };
+        find(|point| point.sign().is_some())
+            .or_else(|| find(|point| point.gain.is_some()))
+            .or_else(|| find(|_| true))
+    }
+
+    /// What the first screen says of the point at this position in [`points`](Comparison::points).
+    pub fn headline(&self, nth: usize) -> PointHeadline {
+        let point = &self.points[nth];
+        let rest = capitalized(&format!("{}.", self.regions_claim(nth)));
+        let Some(gain) = point.gain.filter(|gain| gain.half_width().is_finite()) else {
+            return PointHeadline { headline: capitalized(&point_claim(point)), brings: None, rest };
+        };
+        let what = lessened(point.summary());
+        let sense = if gain.value < 0.0 { "more" } else { "less" };
+        let amount = plus_minus(&gain, gain.value.abs());
+        let claim = format!(
+            "{} {sense}{}",
+            amount.trim_end_matches(" %"),
+            what.strip_prefix("less").unwrap_or(&what)
+        );
+        match point.sign() {
+            Some(_) => PointHeadline { headline: claim, brings: levels(point), rest },
+            None => PointHeadline {
+                headline: format!("Not certain: {claim}"),
+                brings: Some(format!("Anything from {} fits the data", ends(point, &gain))),
+                rest,
+            },
+        }
     }
 
     fn regions_claim(&self, point: usize) -> String {
@@ -88,15 +134,44 @@ fn point_claim(point: &PointChange<'_>) -> String {
         }
         None if gain.half_width().is_finite() => {
             let (better, worse) = (point.word(1.0), point.word(-1.0));
-            let decimals = usize::from(gain.half_width() < 0.0095 || gain.value.abs() < 0.0095);
-            let end = |gain: f64| format!("{:.decimals$} % {}", 100.0 * gain.abs(), point.word(gain));
             format!(
-                "It is not clear yet whether {subject} {verb} {better} or {worse} than before: {}, but anything from {} to {} fits the data",
-                end(gain.value),
-                end(gain.hi),
-                end(gain.lo)
+                "It is not clear yet whether {subject} {verb} {better} or {worse} than before: {}, but anything from {} fits the data",
+                end(point, &gain, gain.value),
+                ends(point, &gain)
             )
         }
         None => format!("Too little was measured to say whether {subject} changed"),
     }
+}
+
+/// "4 % less time", with as many decimals as the interval is worth.
+fn end(point: &PointChange<'_>, gain: &Estimate, value: f64) -> String {
+    let decimals = usize::from(gain.half_width() < 0.0095 || gain.value.abs() < 0.0095);
+    format!("{:.decimals$} % {}", 100.0 * value.abs(), point.word(value))
+}
+
+/// "11 % less time to 7 % more time": the best and the worst that fits the data.
+fn ends(point: &PointChange<'_>, gain: &Estimate) -> String {
+    format!("{} to {}", end(point, gain, gain.hi), end(point, gain, gain.lo))
+}
+
+/// "371 k → 403 k per second, 1.1 × the throughput", of a latency or a whole program times.
+fn levels(point: &PointChange<'_>) -> Option<String> {
+    let [before, after] = [point.before?.period_ns?, point.after?.period_ns?];
+    let summary = point.summary();
+    if summary.whole || matches!(summary.target, Target::Latency { .. }) {
+        return Some(format!("{} → {}", Nanos::new(before as u64), Nanos::new(after as u64)));
+    }
+    let throughput = point.throughput().map(|factor| format!(", {factor} the throughput"));
+    Some(format!(
+        "{} → {} per second{}",
+        rate(1e9 / before),
+        rate(1e9 / after),
+        throughput.unwrap_or_default()
+    ))
+}
+
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
 }

@@ -1,7 +1,7 @@
 //! The comparison of two recordings as JSON, documented in `docs/json.md` like the report.
 
 use profile::{
-    Change, Comparison, Estimate, PointChange, PointEstimate, PointLevel, Profile, Region, RegionChange,
+    Change, Comparison, Estimate, PointEstimate, PointHeadline, PointLevel, Profile, Region, RegionChange,
     RegionSide, SlopeChange, Target,
 };
 use serde::Serialize;
@@ -22,6 +22,7 @@ pub(crate) fn render_for_page(comparison: &Comparison<'_>) -> String {
 struct Report<'a> {
     version: u32,
     sentence: String,
+    point: Option<usize>,
     before: OfRecording<'a>,
     after: OfRecording<'a>,
     points: Vec<OfPointChange<'a>>,
@@ -34,9 +35,10 @@ impl<'a> Report<'a> {
         Report {
             version: VERSION,
             sentence: comparison.sentence(),
+            point: comparison.first_point(),
             before: OfRecording::new(comparison.before),
             after: OfRecording::new(comparison.after),
-            points: comparison.points.iter().map(OfPointChange::new).collect(),
+            points: (0..comparison.points.len()).map(|nth| OfPointChange::new(comparison, nth)).collect(),
             regions: comparison
                 .regions
                 .iter()
@@ -53,12 +55,16 @@ impl<'a> Report<'a> {
 
 #[derive(Serialize)]
 struct OfRecording<'a> {
+    measured: Option<String>,
     sessions: Vec<OfSession<'a>>,
 }
 
 impl<'a> OfRecording<'a> {
     fn new(profile: &'a Profile) -> Self {
-        OfRecording { sessions: profile.rows.sessions.iter().map(OfSession::new).collect() }
+        OfRecording {
+            measured: profile.measured(),
+            sessions: profile.rows.sessions.iter().map(OfSession::new).collect(),
+        }
     }
 }
 
@@ -66,6 +72,9 @@ impl<'a> OfRecording<'a> {
 struct OfPointChange<'a> {
     name: &'a str,
     kind: &'static str,
+    headline: String,
+    brings: Option<String>,
+    rest: String,
     change: &'static str,
     before: Option<OfLevel>,
     after: Option<OfLevel>,
@@ -77,12 +86,17 @@ struct OfPointChange<'a> {
 }
 
 impl<'a> OfPointChange<'a> {
-    fn new(point: &'a PointChange<'a>) -> Self {
+    fn new(comparison: &'a Comparison<'a>, nth: usize) -> Self {
+        let point = &comparison.points[nth];
+        let PointHeadline { headline, brings, rest } = comparison.headline(nth);
         let summary = point.summary();
         let gain = |part: fn(&Estimate) -> f64| point.gain.as_ref().and_then(|gain| finite(part(gain)));
         OfPointChange {
             name: &summary.name,
             kind: summary.target.kind(),
+            headline,
+            brings,
+            rest,
             change: match (point.before, point.after, point.sign()) {
                 (Some(_), None, _) => Change::OnlyBefore.name(),
                 (None, ..) => Change::OnlyAfter.name(),
