@@ -107,6 +107,14 @@ function badge(best, pieces, report) {
   return { quality: "too-little", words: "too little data", cause, advice: "let the program run longer, or give it more work" };
 }
 
+/** In the order of the gain that is read beside them, but for the first of each kind. */
+function byGain(pieces) {
+  const kind = ({ verdict }) => (verdict === null ? 3 : ({ helps: 0, hurts: 2 }[verdict] ?? 1));
+  const kinds = [0, 1, 2, 3].map((wanted) => pieces.filter((one) => kind(one) === wanted));
+  const inOrder = ([first, ...rest]) => [first, ...rest.sort((a, b) => (b.less_time ?? -9) - (a.less_time ?? -9))];
+  return kinds.flatMap((of, nth) => (nth < 2 && of.length > 0 ? inOrder(of) : of));
+}
+
 /** What the first screen says of `report`. */
 export function answer(report, { causes = () => [] } = {}) {
   const { points, regions, candidates, sessions } = report;
@@ -127,7 +135,7 @@ export function answer(report, { causes = () => [] } = {}) {
   const measured = `\`${printable([program, ...words].join(" "))}\`: one run of ${(duration_ns / 1e9).toFixed(1)} s`;
   const found = points.flatMap((point, nth) => {
     if (point.idle) return [];
-    const pieces = folded(regions, [...listed(nth), ...others]);
+    const pieces = byGain(folded(regions, [...listed(nth), ...others]));
     const best = pieces[0]?.verdict === "helps" ? pieces[0] : null;
     return [
       {

@@ -105,9 +105,9 @@ function Heads({ axis, point }: { axis: Axis | null; point: Point | null }) {
               <Ticks axis={axis} />
             </svg>
           </span>
-          <span>CPU time</span>
         </>
       )}
+      <span>CPU time</span>
     </div>
   );
 }
@@ -179,8 +179,8 @@ function Row({ piece, scope, isLine = false }: { piece: Piece; scope: Scope; isL
               </button>
             )}
             <p class="costs">
-              <Share piece={piece} />
-              {!scope.axis && scope.isTried && piece.verdict === null && `; ${untried(piece)}`}
+              <Production piece={piece} />
+              {!scope.axis && scope.isTried && piece.verdict === null && untried(piece)}
               {mark && (
                 <span class={`mark-of ${mark}`}>
                   {" "}
@@ -195,11 +195,9 @@ function Row({ piece, scope, isLine = false }: { piece: Piece; scope: Scope; isL
             <State piece={piece} />
             <GainText piece={piece} speedup={scope.speedup} />
             <Chart piece={piece} axis={scope.axis} speedup={scope.speedup} />
-            <Cpu piece={piece} widest={scope.widest} />
           </>
-        ) : (
-          <Share100 piece={piece} widest={scope.widest} />
-        )}
+        ) : null}
+        <Cpu piece={piece} widest={scope.widest} />
       </div>
       {open && (
         <>
@@ -230,10 +228,8 @@ function look(region: number): void {
   });
 }
 
-function Share({ piece: { share, production_share } }: { piece: Piece }) {
-  if (share === null && production_share == null) return null;
-  const there = production_share == null ? "" : `, ${shareText(production_share)} in production`;
-  return <span>{`${shareText(share)} of CPU time${there}`}</span>;
+function Production({ piece: { production_share } }: { piece: Piece }) {
+  return production_share == null ? null : <span>{`${shareText(production_share)} in production`} </span>;
 }
 
 /** Whether it helps or hurts by all speedups together, but not for certain at the one that the terminal shows; or gains may be wrong by
@@ -310,13 +306,19 @@ function Chart({ piece, axis, speedup }: { piece: Piece; axis: Axis; speedup: nu
   );
 }
 
-/** Beside the gains, which have another scale. */
+/** Its share of the CPU time: the number, and a bar, which has another scale than the gains. */
 function Cpu({ piece: { share }, widest }: { piece: Piece; widest: number }) {
   return (
-    <div class="cpu chart" aria-hidden="true">
-      <svg height={THIN}>
-        <rect class="share" x={0} width={across((100 * (share ?? 0)) / widest)} y={0} height={THIN} />
-      </svg>
+    <div class="cpu">
+      <span>
+        {shareText(share)}
+        <span class="of"> of CPU time</span>
+      </span>
+      <div class="chart" aria-hidden="true">
+        <svg height={THIN}>
+          <rect class="share" x={0} width={across((100 * (share ?? 0)) / widest)} y={0} height={THIN} />
+        </svg>
+      </div>
     </div>
   );
 }
@@ -340,17 +342,6 @@ function Whiskers({ axis, lo, hi, y }: { axis: Axis; lo: number; hi: number; y: 
       <Cap at={from} y={y} arrow={lo < axis.lo ? "◂" : null} />
       <Cap at={to} y={y} arrow={hi > axis.hi ? "▸" : null} />
     </g>
-  );
-}
-
-/** Where nothing but the share is known. */
-function Share100({ piece: { share }, widest }: { piece: Piece; widest: number }) {
-  return (
-    <div class="chart" aria-hidden="true">
-      <svg height={BAR}>
-        <rect class="share" x={0} width={across((100 * (share ?? 0)) / widest)} y={1} height={BAR - 2} />
-      </svg>
-    </div>
   );
 }
 
