@@ -185,6 +185,15 @@ export function answer(report, { causes = () => [] } = {}) {
     next: [
       { step: "open", why: "see the curves, the source and the evidence", command: `whatif open ${file}` },
       { step: "deeper", why: "find a place that counts the program's work", command: `whatif points -- ./${printable(program)}` },
+      ...others
+        .filter(({ label, share }) => !/^(std|core|alloc)::/.test(label) && label.includes(" ") && share >= 0.05)
+        .sort(byShare)
+        .slice(0, 3)
+        .map(({ label, share }) => ({
+          step: "point",
+          why: `count each call of \`${label.split(" ")[0]}\`, if that is a unit of work: ${perCent(share, 0)} of the CPU time is in it`,
+          command: `whatif run -p ${label.split(" ")[0]} -- ./${printable(program)}`,
+        })),
     ],
   };
 }

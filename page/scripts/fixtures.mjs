@@ -135,6 +135,37 @@ function realistic() {
 const SAMPLED = ["render_frame", "std::collections::hash::map::HashMap<K,V,S>::insert", "memmove", "scene::Bounds::intersects", "compress_block", "parse", "next_token", "hash_bytes", "alloc::raw_vec::RawVec<T>::grow_one", "write_all", "checksum", "main", "read_line"];
 
 /** No progress point: there is the plain profile. */
+/** The stacks of a Rust program: frames are `[name, file, ...samples of its own, and what it calls]`. */
+function stacksOf(...outermost) {
+  const [texts, functions, calls] = [[], [], []];
+  const text = (of) => (texts.includes(of) ? texts.indexOf(of) : texts.push(of) - 1);
+  const add = ([name, file, own, ...inside], caller) => {
+    const found = functions.findIndex(([of, at]) => texts[of] === name && (at === null || texts[at] === file));
+    const isImage = file.includes(".so");
+    const of = found >= 0 ? found : functions.push([text(name), isImage ? null : text(file), isImage ? text(file) : null, null]) - 1;
+    const at = calls.push([caller, of, null, 0, null, own, own * 1e6]) - 1;
+    for (const one of inside) add(one, at);
+  };
+  for (const one of outermost) add(one, null);
+  const samples = calls.reduce((sum, call) => sum + call[5], 0);
+  return { samples, weight_ns: samples * 1e6, truncated_samples: 0, missing_samples: 0, missing_weight_ns: 0, texts, functions, calls };
+}
+
+const MAIN = "/home/me/viewer/src/main.rs";
+const STD = "/rustc/29483883eed69d5fb4db01964cdf2af4d86e9cb2/library";
+const LIBC = "/usr/lib/x86_64-linux-gnu/libc.so.6";
+const GLAM = "/home/me/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f/glam-0.27.0/src/vec3.rs";
+
+const viewerStacks = () =>
+  stacksOf(
+    ["_start", LIBC, 0, ["__libc_start_main_impl", LIBC, 0, ["main", MAIN, 0, ["std::rt::lang_start_internal", `${STD}/std/src/rt.rs`, 1, ["std::sys::backtrace::__rust_begin_short_backtrace", `${STD}/std/src/sys/backtrace.rs`, 0,
+      ["viewer::main", MAIN, 10,
+        ["render_frame", MAIN, 310, ["scene::Bounds::intersects", "/home/me/viewer/src/scene.rs", 80, ["glam::Vec3::dot", GLAM, 40]], ["memmove", LIBC, 60]],
+        ["compress_block", "/home/me/viewer/src/compress.rs", 60, ["std::collections::hash::map::HashMap<K,V,S>::insert", `${STD}/std/src/collections/hash/map.rs`, 150]],
+        ["write_all", `${STD}/std/src/io/mod.rs`, 30, ["write", LIBC, 20]]]]]]]],
+    ["clone3", LIBC, 0, ["start_thread", LIBC, 0, ["std::sys::thread::unix::Thread::new::thread_start", `${STD}/std/src/sys/thread/unix.rs`, 0, ["parse", "/home/me/viewer/src/parse.rs", 50, ["next_token", "/home/me/viewer/src/parse.rs", 90], ["memmove", LIBC, 40]]]]],
+  );
+
 function plain() {
   const rng = random(3);
   const candidates = SAMPLED.map((name, nth) =>
@@ -144,6 +175,7 @@ function plain() {
     sentence: "There is no progress point to measure: mark one in the program with whatif::progress!() or WHATIF_PROGRESS.",
     sessions: [session({ program: "/home/me/viewer/target/release/viewer", arguments: ["scene.obj"], exit_code: null, exit_signal: 15, stopped: true, duration_ns: 20e9 })],
     candidates,
+    stacks: viewerStacks(),
   });
   return { ...found, answer: answer(found) };
 }
@@ -162,6 +194,7 @@ function unsettled() {
     sessions: [session({ program: "/home/me/viewer/target/release/viewer", arguments: ["scene.obj"] })],
     points: [{ ...frames, visits: 910, rate_per_s: 15.2, latency_ns: null, unsteady: null, idle: false }],
     regions,
+    stacks: viewerStacks(),
     candidates: SAMPLED.slice(2).map((name, nth) => candidate({ name, function: name, file: "/home/me/viewer/src/main.rs", line: 300 + nth, samples: 300, share: 0.06 / (nth + 1), experiments: nth < 4 ? 4 - nth : 0, tried: nth < 4 ? 4 - nth : 0 })),
     left_out: { ...report().left_out, regions_with_few_speedups: 4 },
     doubts: { windows: 60, windows_busy: 31, windows_unmatched: 0 },

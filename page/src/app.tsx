@@ -33,9 +33,10 @@ export function App({ source }: { source: Source | null }) {
       <main>
         <Headline report={shown} answer={said} />
         <Warnings warnings={shown.warnings.filter((warning) => !isTold(said, warning))} />
+        {said.point === null && <Reasons causes={said.causes} next={shown.answer?.next ?? []} />}
         <Pieces key={`${said.kind} ${said.point}`} report={shown} answer={said} point={of} />
         <Times report={shown} />
-        <Reasons causes={said.causes} next={shown.answer?.next ?? []} />
+        {said.point !== null && <Reasons causes={said.causes} next={shown.answer?.next ?? []} />}
         <Flame report={shown} />
         {of && <Statistics report={shown} point={of} source={source} />}
       </main>

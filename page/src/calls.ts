@@ -2,6 +2,7 @@
 
 import type { Estimate, Report, Stacks } from "./model";
 import { filtered } from "./ranking";
+import { runtimeFrames } from "./runtime";
 
 /** Frames that are the same function, called by the same callers. */
 export interface Node {
@@ -78,14 +79,26 @@ function add(to: Node, call: Stacks["calls"][number], total: number): void {
   if (call[REGION] !== null) to.lines.set(call[REGION], (to.lines.get(call[REGION]) ?? 0) + total);
 }
 
-/** The whole program. */
-export function tree(stacks: Stacks, total = totals(stacks)): Node {
+/** What stands for a program, where there are several. */
+const PROGRAM = "[program]";
+
+/** Which frames are the way to the program's own code. */
+export const runtimeCalls = (stacks: Stacks): boolean[] =>
+  runtimeFrames(
+    stacks.calls.map((call) => call[CALLER]),
+    (nth) => nameOf(stacks, stacks.calls[nth]![FUNCTION]),
+    (nth) => placeOf(stacks, stacks.calls[nth]![FUNCTION]) === PROGRAM,
+  );
+
+/** The whole program; what `folded` frames call stands with their callers. */
+export function tree(stacks: Stacks, total = totals(stacks), folded: boolean[] = []): Node {
   const root = node(-1, null);
   const made: Node[] = [];
   stacks.calls.forEach((call, nth) => {
     const [caller, of] = call;
-    made[nth] = called(caller === null ? root : made[caller]!, of);
-    add(made[nth]!, call, total[nth]!);
+    const parent = caller === null ? root : made[caller]!;
+    made[nth] = folded[nth] ? parent : called(parent, of);
+    if (!folded[nth]) add(made[nth]!, call, total[nth]!);
     if (caller === null) root.total += total[nth]!;
   });
   root.inlined = false;

@@ -2,15 +2,16 @@
 
 import { useMemo, useState } from "preact/hooks";
 import { Boxes } from "./boxes";
-import { type Node, samplesOf, search, sums, totals, tree } from "./calls";
+import { type Node, runtimeCalls, samplesOf, search, sums, totals, tree } from "./calls";
 import "./flame.css";
 import { percent } from "./format";
 import type { Point, Report, Stacks } from "./model";
+import { type Modules, modulesOf } from "./modules";
 import { wholeStacks } from "./parts";
 import { printable } from "./printable";
 import { Sandwich } from "./sandwich";
 import { pointNumber } from "./state";
-import { Prose } from "./text";
+import { Name, Prose } from "./text";
 import { lookOf, type Shown } from "./worth";
 
 /** Nothing for recordings without stacks. */
@@ -19,7 +20,7 @@ export function Flame({ report }: { report: Report }) {
   const stacks = wholeStacks(report.stacks);
   return (
     <section class="stacks">
-      <h2>Who calls whom, and what it is worth</h2>
+      <h2>Who calls whom{report.regions.length > 0 && ", and what it is worth"}</h2>
       {stacks ? (
         <Graph report={report} stacks={stacks} point={pointNumber.value} />
       ) : (
@@ -29,11 +30,14 @@ export function Flame({ report }: { report: Report }) {
   );
 }
 
-function Graph(shown: Shown) {
-  const { report, stacks } = shown;
+function Graph({ report, stacks, point }: Omit<Shown, "modules">) {
   const total = useMemo(() => totals(stacks), [stacks]);
-  const root = useMemo(() => tree(stacks, total), [stacks, total]);
+  const [unfolded, setUnfolded] = useState(false);
+  const runtime = useMemo(() => runtimeCalls(stacks), [stacks]);
+  const root = useMemo(() => tree(stacks, total, unfolded ? [] : runtime), [stacks, total, runtime, unfolded]);
   const functions = useMemo(() => sums(stacks, total), [stacks, total]);
+  const modules = useMemo(() => modulesOf(report, stacks, point, functions), [report, stacks, point, functions]);
+  const shown = { report, stacks, point, modules };
   const [zoomed, setZoomed] = useState<Node>(root);
   const [chosen, setChosen] = useState<number | null>(null);
   const [wanted, setWanted] = useState("");
@@ -75,6 +79,11 @@ function Graph(shown: Shown) {
         <button type="button" disabled={focus === root} onClick={() => setZoomed(root)}>
           Show the whole program
         </button>
+        {runtime.includes(true) && (
+          <label>
+            <input type="checkbox" checked={unfolded} onChange={(event) => setUnfolded(event.currentTarget.checked)} /> Runtime frames
+          </label>
+        )}
       </div>
       <Boxes
         look={lookOf(shown, root.total, program)}
@@ -83,7 +92,7 @@ function Graph(shown: Shown) {
         label="Flame graph"
         onChoose={choose}
       />
-      <Legend stacks={stacks} point={report.points[shown.point]} />
+      <Legend stacks={stacks} point={report.points[point]} modules={modules} />
       {of !== null && <Sandwich {...shown} of={of} functions={functions} total={total} found={found} onChoose={setChosen} />}
     </div>
   );
@@ -95,7 +104,7 @@ function rootOf(node: Node): Node {
   return root;
 }
 
-function Legend({ stacks, point }: { stacks: Stacks; point: Point | undefined }) {
+function Legend({ stacks, point, modules }: { stacks: Stacks; point: Point | undefined; modules: Modules | null }) {
   const { samples, truncated_samples, missing_samples } = stacks;
   const swatch = (kind: string, much: number) => <span class={`call key ${kind}`} style={{ "--much": `${much}%` }} />;
   const all = samples + missing_samples;
@@ -104,16 +113,26 @@ function Legend({ stacks, point }: { stacks: Stacks; point: Point | undefined })
   return (
     <ul class="legend">
       <li>Width: samples. Each box is called by the one above it.</li>
-      <li>
-        If it were 20 % faster: {swatch("helps", 30)}
-        {swatch("helps", 100)} ▲ <Prose text={`${name} ${better}`} />
-      </li>
-      <li>{swatch("no-effect", 0)} = nothing changes</li>
-      <li>
-        {swatch("hurts", 30)}
-        {swatch("hurts", 100)} ▼ it {worse}
-      </li>
-      <li>{swatch("", 0)} not known</li>
+      {modules ? (
+        [...modules].map(([name, nth]) => (
+          <li key={name}>
+            {swatch(`module m${nth}`, 0)} <Name text={name} limit={40} />
+          </li>
+        ))
+      ) : (
+        <>
+          <li>
+            If it were 20 % faster: {swatch("helps", 30)}
+            {swatch("helps", 100)} ▲ <Prose text={`${name} ${better}`} />
+          </li>
+          <li>{swatch("no-effect", 0)} = nothing changes</li>
+          <li>
+            {swatch("hurts", 30)}
+            {swatch("hurts", 100)} ▼ it {worse}
+          </li>
+          <li>{swatch("", 0)} not known</li>
+        </>
+      )}
       {truncated_samples > 0 && (
         <li>
           {swatch("truncated", 0)} {percent(truncated_samples / samples, 1)} of the stacks end before their outermost frame

@@ -9,7 +9,8 @@ import { Prose } from "./text";
 
 export function Headline({ report, answer }: { report: Report; answer: PointAnswer }) {
   const { change, brings, rest, badge, notes = [] } = answer;
-  const next = report.answer?.next.find(({ step }) => step === (badge?.quality === "good" ? "compare" : "deeper"));
+  // Without a point all of them stand right below.
+  const next = answer.point !== null && report.answer?.next.find(({ step }) => step === (badge?.quality === "good" ? "compare" : "deeper"));
   const headline = answer.headline ?? (change === null ? null : `Speed up ${change} first`);
   return (
     <section class="headline" aria-label="The answer">

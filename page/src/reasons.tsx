@@ -1,4 +1,4 @@
-// Below the pieces of code: why it is so, and what to type next.
+// Below the pieces of code, or above them where there is no progress point: why it is so, and what to type next.
 
 import { Command } from "./command";
 import type { Next } from "./model";
@@ -24,7 +24,7 @@ export function Reasons({ causes, next }: { causes: string[]; next: Next[] }) {
       )}
       {steps.length > 0 && (
         <section>
-          <h2>What next</h2>
+          <h2>{steps.some(({ step }) => step === "point") ? "Progress points to try" : "What next"}</h2>
           <ol>
             {steps.map(({ why, command }) => (
               <li key={command}>

@@ -1,9 +1,11 @@
-// What the boxes of a recording's stacks say and how they look: coloured by what it is worth to make the code faster.
+// What the boxes of a recording's stacks say and how they look: coloured by what it is worth to make the code faster, or, where that is not
+// known of any, by whose code it is.
 
 import type { Look } from "./boxes";
 import { estimateOf, nameOf, type Node, placeOf, TRUNCATED } from "./calls";
 import { interval, percent, plusMinus } from "./format";
 import type { Estimate, Report, Stacks } from "./model";
+import { moduleOf, type Modules } from "./modules";
 import { printable, shortened } from "./printable";
 import { VERDICT_WORDS } from "./prose";
 
@@ -17,6 +19,8 @@ export interface Shown {
   report: Report;
   stacks: Stacks;
   point: number;
+  /** Where nothing is certain: which colours mean which files and libraries. */
+  modules: Modules | null;
 }
 
 /** What a box says in words. */
@@ -44,14 +48,18 @@ export function worthInWords(estimate: Estimate | null): string {
 
 /** The look of every box; `whole` is what shares are of, `program` the name of the root, which is no function. */
 export function lookOf(shown: Shown, whole: number, program = ""): (node: Node) => Look {
-  const { report, stacks, point } = shown;
+  const { report, stacks, point, modules } = shown;
+  const kindOf = (node: Node, verdict: string): string => {
+    const nth = modules?.get(moduleOf(stacks, node.function));
+    return modules ? (nth === undefined ? "" : `module m${nth}`) : verdict;
+  };
   return (node) => {
     const name = node.function < 0 ? program : nameOf(stacks, node.function);
     const estimate = estimateOf(report, stacks, node, point);
     const effect = estimate?.effect ?? null;
     return {
       name,
-      kind: name === TRUNCATED ? "truncated" : (estimate?.verdict ?? ""),
+      kind: name === TRUNCATED ? "truncated" : kindOf(node, estimate?.verdict ?? ""),
       much: Math.round(100 * Math.min(1, Math.abs(effect ?? 0) / FULL)),
       sign: estimate ? `${VERDICT_WORDS[estimate.verdict].sign} ` : "",
       number: effect === null ? "" : `${effect > 0 ? "+" : ""}${percent(effect)}`,

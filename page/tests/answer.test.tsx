@@ -84,6 +84,8 @@ test("without a progress point there is the plain profile", () => {
   const seen = page(plain());
   expect(seen).toContain("Where the CPU time goes");
   expect(seen).toContain("render_frame main.rs:40 31 % of CPU time");
+  // What to try stands before it.
+  expect(seen).toMatch(/Progress points to try Find a place that counts.* whatif points -- .\/viewer Copy Count each call of render_frame.* whatif run -p render_frame -- .\/viewer Copy .*Where the CPU time goes/);
   expect(seen).toContain("let whatif points suggest places, and name one with -p");
   expect(seen).toContain("stopped by whatif after 20.0 s");
   expect(seen).not.toContain("how much less time");

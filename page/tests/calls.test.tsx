@@ -3,12 +3,14 @@
 import { renderToString } from "preact-render-to-string";
 import { beforeEach, expect, test } from "vitest";
 import { App } from "../src/app";
-import { around, boxes, estimateOf, LEAST, neighbour, type Node, samplesOf, search, sums, totals, tree } from "../src/calls";
+import { around, boxes, estimateOf, LEAST, neighbour, type Node, runtimeCalls, samplesOf, search, sums, totals, tree } from "../src/calls";
 import { DEFAULT_VIEW } from "../src/hash";
 import type { Stacks } from "../src/model";
+import { modulesOf } from "../src/modules";
 import { read } from "../src/parts";
+import { runtimeFrames } from "../src/runtime";
 import { report, status, view } from "../src/state";
-import { estimate, hostile, realistic } from "./example";
+import { estimate, hostile, plain, realistic, unsettled } from "./example";
 
 /** `main` calls `work`, which calls itself and `memcpy`; a stack of `work` is truncated. The line 85 is the first region. */
 const stacks = (): Stacks => ({
@@ -170,4 +172,31 @@ test("hostile names of functions are text", () => {
   expect(html).not.toMatch(/<(script|img)[ >/]/);
   expect(html).not.toMatch(/\u202e/);
   expect(html).toContain("&lt;img src=x");
+});
+
+test("frames that start the program and its threads are folded, down to its own code", () => {
+  const of = plain().stacks as Stacks;
+  const names = (node: Node): string[] => node.inside.map((child) => of.texts[of.functions[child.function]![0]]!);
+  const folded = runtimeCalls(of);
+  const root = tree(of, totals(of), folded);
+  expect(names(root)).toEqual(["viewer::main", "parse"]);
+  expect(root.total).toBe(of.samples);
+  // What the program calls of the library stays.
+  expect(names(root.inside[0]!)).toEqual(["render_frame", "compress_block", "write_all"]);
+  expect(names(tree(of))).toEqual(["_start", "clone3"]);
+  // C's own `main` is no runtime, nor is what only looks like its callers further in.
+  expect(runtimeCalls(stacks())).toEqual([false, false, false, false, false, false, false]);
+  expect(runtimeFrames([null, 0, 1, 2], (nth) => ["server", "_start", "main", "clone"][nth]!, (nth) => nth === 0)).toEqual([false, true, false, false]);
+});
+
+test("boxes are coloured by module as long as nothing is certain", () => {
+  const of = unsettled();
+  const own = of.stacks as Stacks;
+  const found = modulesOf(of, own, 0, sums(own, totals(own)))!;
+  expect([...found]).toEqual([["main.rs", 0], ["std", 1], ["parse.rs", 2], ["libc.so.6", 3], ["scene.rs", 4], ["compress.rs", 5], ["glam", 6]]);
+  report.value = of;
+  status.value = { is: "recorded" };
+  expect(renderToString(<App source={null} />)).toMatch(/class="call module m1" [^>]*title="std::collections/);
+  of.regions[0]!.points[0]!.verdict = "no-effect";
+  expect(modulesOf(of, own, 0, sums(own, totals(own)))).toBeNull();
 });

@@ -658,3 +658,60 @@ fn of_an_interpreter_it_is_told_once_what_can_be_judged() {
     let commands: Vec<&str> = answer.next.iter().map(|next| &*next.command).collect();
     assert_eq!(commands, ["whatif open work.db", "whatif run --end-to-end -- /usr/bin/python3.11 work.py"]);
 }
+
+#[test]
+fn without_a_progress_point_functions_of_the_program_are_offered() {
+    let mut rows = rows(&[truth("hash.c:88", 0.5)]);
+    rows.points.clear();
+    rows.windows.clear();
+    rows.sessions[0].start.program = "/srv/viewer".into();
+    let session = rows.sessions[0].id;
+    let own = || Image { path: "/srv/viewer".into(), build_id: None };
+    let libc = Image { path: "/lib/libc.so.6".into(), build_id: None };
+    let functions = [
+        ("main", own()),
+        ("std::rt::lang_start_internal", own()),
+        ("viewer::main", own()),
+        ("viewer::frame", own()),
+        ("<viewer::Scene as viewer::Draw>::draw", own()),
+        ("memmove", libc),
+        ("viewer::rare", own()),
+    ];
+    // Each is called by the one before.
+    for (nth, (name, image)) in functions.into_iter().enumerate() {
+        let id = FunctionId::new(nth as i64 + 1);
+        rows.functions.insert(id, Function { name: name.into(), file: None, image });
+        let parent = (nth > 0).then(|| StackId::new(nth as i64));
+        let frame = StackFrame { parent, function: id, line: None, inlined: false };
+        rows.stacks.insert(StackId::new(nth as i64 + 1), frame);
+    }
+    rows.stack_samples = [(4, 40), (5, 30), (6, 28), (7, 2)]
+        .map(|(stack, count)| StackSamples {
+            session,
+            stack: StackId::new(stack),
+            count,
+            weight: Nanos::from_millis(count),
+        })
+        .to_vec();
+    let offered = |rows: Rows| -> Vec<(String, String)> {
+        let next = quiet(rows).read_from("viewer.db".as_ref()).answer().next;
+        let points = next.into_iter().filter(|next| next.step == Step::Point);
+        points.map(|Next { why, command, .. }| (why, command)).collect()
+    };
+    let expected = [
+        (
+            "count each call of `viewer::frame`, if that is a unit of work: 100 % of the CPU time is in it or below",
+            "whatif run -p viewer::frame -- /srv/viewer --port '80 80'",
+        ),
+        (
+            "count each call of `<viewer::Scene as viewer::Draw>::draw`, if that is a unit of work: 60 % of the CPU time is in it or below",
+            "whatif run -p '<viewer::Scene as viewer::Draw>::draw' -- /srv/viewer --port '80 80'",
+        ),
+    ];
+    assert_eq!(offered(rows.clone()), expected.map(|(why, command)| (why.to_owned(), command.to_owned())));
+    // Of another failure they would be no help.
+    let warning = Warning { code: "no-samples".into(), message: String::new(), advice: String::new() };
+    assert!(warning.is_failure());
+    rows.warnings.push((session, warning));
+    assert_eq!(offered(rows), []);
+}

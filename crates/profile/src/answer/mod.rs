@@ -13,6 +13,7 @@ mod needed;
 mod next;
 mod notes;
 mod piece;
+mod to_try;
 mod words;
 
 pub use badge::{Badge, Quality};

@@ -1,7 +1,7 @@
 //! What to type next: open the report, ask deeper, compare after the fix.
 
 use super::limit::Limit;
-use super::{Decision, Needed, PointAnswer, Quality};
+use super::{Decision, Needed, PointAnswer, Quality, to_try};
 use crate::estimate::Verdict;
 use crate::interpreter::Interpreter;
 use crate::model::{Exit, SessionStart, Warning};
@@ -16,6 +16,8 @@ pub enum Step {
     Open,
     /// Find out more about the code that matters, or measure more.
     Deeper,
+    /// Count a function as the unit of work, where none is known.
+    Point,
     /// Record the changed program, and compare.
     Compare,
 }
@@ -26,6 +28,7 @@ impl Step {
         match self {
             Step::Open => "open",
             Step::Deeper => "deeper",
+            Step::Point => "point",
             Step::Compare => "compare",
         }
     }
@@ -187,6 +190,18 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
     if points.iter().all(|point| point.target.is_none()) && is_known {
         let program: Vec<String> = program().map(str::to_owned).collect();
         let interpreter = Interpreter::of(&session.start.program);
+        let is_without = profile.failure().is_none_or(|failure| failure.code == Warning::NO_PROGRESS_POINT);
+        if interpreter.is_none() && is_without {
+            let pieces = points.iter().flat_map(|point| &point.pieces).cloned().collect::<Vec<_>>();
+            let places = to_try::places(profile, &session.start, &pieces);
+            next.push(find);
+            next.extend(places.into_iter().map(|place| Next {
+                step: Step::Point,
+                why: place.why,
+                command: again_with(&["-p", &place.name], None, seconds),
+            }));
+            return next;
+        }
         next.push(interpreter.map_or(find, |known| Next {
             step: Step::Deeper,
             why: known.purpose().into(),

@@ -176,7 +176,7 @@ fn decimals(estimate: &Estimate) -> usize {
 }
 
 /// No more time disappears than there was, however far an interval reaches.
-fn per_cent(value: f64, decimals: usize) -> String {
+pub(super) fn per_cent(value: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$} %", value.min(1.0) * 100.0).replace('-', "−");
     // Never "−0".
     if text.starts_with("−0") && !text.contains(|c: char| ('1'..='9').contains(&c)) {

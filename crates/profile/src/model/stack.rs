@@ -1,6 +1,7 @@
 //! Stacks: which function called which, where samples fell, as a tree that all runs share.
 
 use super::{Image, SessionId};
+use crate::rust_std::is_rust_std;
 use crate::units::Nanos;
 
 storage::id! {
@@ -40,6 +41,11 @@ impl Function {
     /// Whether it stands for a program.
     pub fn is_program(&self) -> bool {
         self.image.path == Function::PROGRAM
+    }
+
+    /// Whether it is no code of the program's author: what starts the program, or Rust's standard library.
+    pub fn is_runtime(&self) -> bool {
+        matches!(self.name.as_str(), "_start" | "main") || is_rust_std(&self.name, self.file.as_deref())
     }
 
     /// What stands for the frames that are not known of a stack.

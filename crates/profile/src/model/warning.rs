@@ -24,7 +24,7 @@ const FAILURES: [&str; 10] = [
     "no-samples",
     "nothing-in-scope",
     "region-never-ran",
-    "no-progress-point",
+    Warning::NO_PROGRESS_POINT,
     "too-short",
 ];
 
@@ -36,6 +36,8 @@ impl Warning {
 
     /// The code where no progress point was marked, and one was chosen.
     pub const CHOSEN_POINT: &str = "chosen-point";
+    /// The code where nothing says what counts as a unit of work.
+    pub const NO_PROGRESS_POINT: &str = "no-progress-point";
     /// The code where the breakpoint of a progress point slowed the program down.
     pub const SLOW_BESIDE_POINT: &str = "slow-beside-point";
     /// The code where goroutines, which are not accounted for, hand work to one another.

@@ -1,8 +1,8 @@
 //! The comparison of two recordings as JSON, documented in `docs/json.md` like the report.
 
 use profile::{
-    Change, Comparison, Estimate, PointEstimate, PointHeadline, PointLevel, Profile, Region, RegionChange,
-    RegionSide, SlopeChange, Target,
+    Change, Comparison, Estimate, PointChange, PointEstimate, PointHeadline, PointLevel, Profile, Region,
+    RegionChange, RegionSide, SlopeChange, Target,
 };
 use serde::Serialize;
 

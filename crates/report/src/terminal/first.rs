@@ -55,6 +55,7 @@ pub(super) fn draw(out: &mut String, profile: &Profile, style: Style) {
                 same if before == Some(same) => "or",
                 Step::Open => "open it",
                 Step::Deeper => "look deeper",
+                Step::Point => "try a progress point",
                 Step::Compare => "compare",
             };
             note(out, &format!("{what}: {}", step.why), style);

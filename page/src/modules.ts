@@ -1,0 +1,32 @@
+// Whose code a function is: its source file, the crate that it is from, or the library. Where nothing is known of what code is worth, boxes
+// are coloured by that.
+
+import { nameOf, placeOf, type Sums } from "./calls";
+import type { Report, Stacks } from "./model";
+
+/** So many have a colour of their own: those with most samples. */
+export const COLOURED = 8;
+
+/** The colour of each module that has one, by the number of its class. */
+export type Modules = Map<string, number>;
+
+/** A short name: `server.rs`, `serde_json`, `std`, `libc.so.6`; nothing for what is not known. */
+export function moduleOf(stacks: Stacks, of: number): string {
+  const place = placeOf(stacks, of);
+  const std = /(?:^\/rustc\/[^/]+|\/rustlib\/src\/rust)\/library\/([^/]+)\//.exec(place);
+  if (std) return "std";
+  const crate = /\/\.cargo\/registry\/src\/[^/]+\/(.+?)-\d[^/]*\//.exec(place);
+  if (crate) return crate[1]!;
+  return place.split("/").at(-1) || (/^[<&]*(std|core|alloc)::/.test(nameOf(stacks, of)) ? "std" : "");
+}
+
+/** Those with most samples of their own; null where it is known what something is worth to the point, which is told instead. */
+export function modulesOf({ regions }: Report, stacks: Stacks, point: number, functions: Sums[]): Modules | null {
+  const isCertain = regions.some(({ points }) => ["helps", "hurts", "no-effect"].includes(points[point]?.verdict ?? ""));
+  if (isCertain) return null;
+  const own = new Map<string, number>();
+  for (const { function: of, own: samples } of functions) own.set(moduleOf(stacks, of), (own.get(moduleOf(stacks, of)) ?? 0) + samples);
+  own.delete("");
+  const ranked = [...own].sort(([one, a], [other, b]) => b - a || (one < other ? -1 : 1)).slice(0, COLOURED);
+  return new Map(ranked.map(([name], nth) => [name, nth]));
+}
