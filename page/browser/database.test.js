@@ -163,7 +163,7 @@ describe("served", () => {
     const colours = await page.locator(`${MAP} canvas`).evaluate(
       (canvas, { gap, start }) => {
         const pen = canvas.getContext("2d");
-        const row = (4.5 * canvas.height) / 5;
+        const row = (4.5 * canvas.height) / 8;
         const { data } = pen.getImageData(0, Math.round(row), canvas.width, 1);
         const seen = (from, to) => {
           const [left, right] = [from, to].map((time) => Math.round(((time - start) / 1200) * canvas.width));
@@ -273,6 +273,24 @@ describe("as a file", () => {
       await close();
     });
   }
+
+  test("eight rows, and what their time is made of, are in the first screen", async () => {
+    const { page, close } = await visit(browser, { viewport: { width: 1440, height: 900 } });
+    await page.goto(address);
+    await page.locator(".panel .call").first().waitFor();
+    expect(await page.locator(".map-names li").count()).toBe(8);
+    for (const part of [".panel-flame .calls", "#functions tbody tr:nth-of-type(4)"]) {
+      const box = await page.locator(part).boundingBox();
+      expect(box.y + box.height, part).toBeLessThan(900);
+    }
+    for (const select of await page.getByRole("combobox").all()) expect(await select.evaluate((of) => of.labels.length)).toBe(1);
+    const more = page.getByRole("button", { name: "Show 3 more rows" });
+    await more.click();
+    expect(await page.locator(".map-names li").count()).toBe(11);
+    await page.getByRole("button", { name: "Show 8 rows" }).click();
+    expect(await page.locator(".map-names li").count()).toBe(8);
+    await close();
+  });
 
   test("paper", async () => {
     const { page, close } = await visit(browser, { viewport: { width: 690, height: 1000 } });

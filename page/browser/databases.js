@@ -9,7 +9,7 @@ export const GAP = [START + 590, START + 785];
 const COLUMN = 60;
 const COLUMNS = 20;
 export const HOSTILE = "</script><img src=x onerror=alert(1)>\u202e and a name that is much longer than there is room for";
-const NAMES = ["server", "compiler", HOSTILE, "db: writer", "backup"];
+const NAMES = ["server", "compiler", HOSTILE, "db: writer", "backup", "redis", "cron", "sshd", "journald", "udevd", "init"];
 
 export const heading = (samples) => ({
   event: "cpu-clock",
@@ -34,7 +34,7 @@ const isMissing = (column) => {
 };
 
 /** Samples of a row in a column: each has its own hour. */
-const samplesOf = (row, column) => (isMissing(column) ? 0 : row === 4 && column < 15 ? 0 : Math.round(400 / (row + 1) + 300 * Math.sin(column / 3 + row) ** 2));
+const samplesOf = (row, column) => (isMissing(column) ? 0 : row === 4 && column < 15 ? 0 : Math.round(400 / (row + 1) + (300 * Math.sin(column / 3 + row) ** 2) / (row < 5 ? 1 : row)));
 
 export function heat(by = "process") {
   const columns = [...Array(COLUMNS).keys()];

@@ -7,7 +7,7 @@ import { App } from "../src/database/app";
 import { type Fetch, Line } from "../src/database/ask";
 import { cpuTime, length, ticks } from "../src/database/clock";
 import { palette, rgb, step, STEPS } from "../src/database/colours";
-import { lookOf, offered, search, tree } from "../src/database/flames";
+import { lookOf, offered, runtimeBoxes, search, tree } from "../src/database/flames";
 import { carried, cellAt, columnsFor, describe as said, largest, missing, moved, place, restriction, short, spanOf } from "../src/database/map";
 import { begin, beginning, change, view } from "../src/database/state";
 import { asked, isAnother, read, usual, type View, written } from "../src/database/view";
@@ -319,9 +319,25 @@ describe("the flame graph", () => {
     expect(search(of, " ")).toBe(null);
   });
 
+  test("what starts programs and threads is folded below its process, and what several of them call is one box", () => {
+    const of = flame();
+    of.names = ["server", "_start", "main", "std::rt::lang_start", "clone3", "work"].map((name, nth) => ({ ...of.names[1]!, name, kind: nth === 0 ? "process" : "program" }));
+    // process → _start → main → lang_start → work, and process → clone3 → work.
+    of.boxes = [-1, 0, 0, 90, 0, 1, 0, 60, 1, 2, 0, 60, 2, 3, 10, 60, 3, 5, 50, 50, 0, 4, 0, 30, 5, 5, 30, 30];
+    of.before = null;
+    of.cut = [];
+    expect(runtimeBoxes(of)).toEqual([false, true, true, true, false, true, false]);
+    const root = tree(of, runtimeBoxes(of));
+    const [process] = root.inside;
+    expect([root.total, process!.total]).toEqual([90, 90]);
+    expect(process!.inside.map((node) => [of.names[node.function]!.name, node.own, node.total])).toEqual([["work", 80, 80]]);
+    expect(tree(of).inside[0]!.inside).toHaveLength(2);
+  });
+
   test("boxes that name what there is not make no page fail", () => {
     const of: Flame = { ...flame(), boxes: [5, 77, 1, 1, -1, 0, 2], cut: [99], before: null };
     expect(tree(of).total).toBe(1);
+    expect(runtimeBoxes(of)).toEqual([false]);
     expect(lookOf(of, tree(of), "kind")(tree(of).inside[0]!).name).toBe("everything");
   });
 });

@@ -20,6 +20,8 @@ const LENGTHS: [i64; 22] = [
 ];
 /// More columns than this are more than a screen has room for.
 const MOST_COLUMNS: usize = 1000;
+/// What the process of idle CPUs is called.
+const IDLE: &str = "[idle]";
 /// No map has more cells: what they say of themselves is some megabytes then.
 const MOST_CELLS: usize = 60_000;
 /// More gaps than this cannot be seen apart.
@@ -206,18 +208,25 @@ fn of_labels(query: &mut Query, by: HeatRows, columns: Columns) -> Result<Cells>
     let mut found = Cells::new();
     for (cell, count) in cells {
         let label = labels.get(&cell.label).unwrap_or(&nothing);
-        let name = match by {
-            HeatRows::Machine => machines.get(&cell.machine).map_or("", |machine| machine.host.as_str()),
-            HeatRows::Unit => cgroup::unit(&label.cgroup),
-            HeatRows::Cgroup => &label.cgroup,
-            _ => &label.process,
-        };
+        let host = machines.get(&cell.machine).map_or("", |machine| machine.host.as_str());
+        let Some(name) = label_row(by, label, host, query.idle) else { continue };
         // As `whatif top` calls it.
         let name = if name.is_empty() { "[none]" } else { name };
         let Some(nth) = columns.of(cell.time) else { continue };
         *found.entry((name.to_owned(), String::new())).or_default().entry(nth).or_default() += count;
     }
     Ok(found)
+}
+
+/// The row that samples of a label are in. What the kernel does on idle CPUs, interrupts mostly, has no process: without idle CPUs it has no
+/// row among processes.
+fn label_row<'a>(by: HeatRows, label: &'a Label, host: &'a str, idle: bool) -> Option<&'a str> {
+    match by {
+        HeatRows::Machine => Some(host),
+        HeatRows::Unit => Some(cgroup::unit(&label.cgroup)),
+        HeatRows::Cgroup => Some(&label.cgroup),
+        _ => Some(label.process.as_str()).filter(|process| idle || *process != IDLE),
+    }
 }
 
 fn of_code(query: &mut Query, by: HeatRows, columns: Columns) -> Result<Cells> {
@@ -297,6 +306,19 @@ fn longest(mut gaps: Vec<(i64, i64)>) -> (Vec<(i64, i64)>, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn idle_cpus_have_a_row_if_they_are_asked_for() {
+        let of = |process: &str| Label { process: process.to_owned(), ..Label::default() };
+        for (by, process, idle, expected) in [
+            (HeatRows::Process, "server", false, Some("server")),
+            (HeatRows::Process, IDLE, false, None),
+            (HeatRows::Process, IDLE, true, Some(IDLE)),
+            (HeatRows::Machine, IDLE, false, Some("alpha")),
+        ] {
+            assert_eq!(label_row(by, &of(process), "alpha", idle), expected, "{by:?} {process} {idle}");
+        }
+    }
 
     #[test]
     fn columns_are_as_short_as_there_is_room_for() {

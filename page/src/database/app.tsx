@@ -27,7 +27,7 @@ export function App() {
       <header class="controls">
         <Head />
       </header>
-      <main>
+      <main class="database">
         <section>
           <Tools />
           <Shown of={heat.value}>{(map, busy) => <HeatMap heat={map} busy={busy} />}</Shown>
@@ -126,13 +126,16 @@ function Restrict({ filters }: { filters: Filters }) {
         pattern.value = "";
       }}
     >
-      <select name="what" aria-label="Show only what matches">
-        {OFFERED.map((what) => (
-          <option key={what} value={what}>
-            {`only ${ROWS[what] ?? what}`}
-          </option>
-        ))}
-      </select>{" "}
+      <label>
+        Only{" "}
+        <select name="what">
+          {OFFERED.map((what) => (
+            <option key={what} value={what}>
+              {ROWS[what] ?? what}
+            </option>
+          ))}
+        </select>
+      </label>{" "}
       <input name="pattern" type="text" size={14} maxLength={400} placeholder="nginx*" aria-label="Pattern: * stands for any text" spellcheck={false} />
     </form>
   );

@@ -5,6 +5,7 @@ import type { Node } from "../calls";
 import { fixed, percent } from "../format";
 import { printable, shortened } from "../printable";
 import { filtered } from "../ranking";
+import { runtimeFrames } from "../runtime";
 import type { Flame, Name, Worth } from "./answers";
 
 /** A difference from here on, in shares of the samples, has the full colour. */
@@ -17,7 +18,7 @@ export type Colours = "change" | "worth" | "kind";
 
 export const KINDS: Record<string, string> = {
   program: "a program's own code",
-  library: "shared libraries",
+  library: "libraries, and Rust's std",
   kernel: "the kernel",
   generated: "made at run time (JIT)",
   unknown: "nothing known",
@@ -31,10 +32,20 @@ export interface FlameNode extends Node {
 }
 
 const NO_LINES = new Map<number, number>();
-const NO_NODES = new Map<number, Node>();
 
-/** All of it; its parts in the order of their names, so that two graphs of the same program look alike. */
-export function tree({ names, boxes, cut, before }: Flame): FlameNode {
+/** Which boxes are the way to the program's own code. */
+export function runtimeBoxes({ names, boxes }: Flame): boolean[] {
+  const nth = [...Array(Math.floor(boxes.length / 4)).keys()];
+  const name = (nth: number): Name | undefined => names[boxes[4 * nth + 1]!];
+  const callers = nth.map((at) => (boxes[4 * at]! < 0 ? null : boxes[4 * at]!));
+  return runtimeFrames(callers, (at) => name(at)?.name ?? "", (at) => name(at)?.kind === "process");
+}
+
+/**
+ * All of it; its parts in the order of their names, so that two graphs of the same program look alike. What `folded` boxes call stands
+ * with their callers.
+ */
+export function tree({ names, boxes, cut, before }: Flame, folded: boolean[] = []): FlameNode {
   const node = (of: number, parent: Node | null, own: number, total: number, was: number): FlameNode => ({
     function: of,
     parent,
@@ -44,20 +55,33 @@ export function tree({ names, boxes, cut, before }: Flame): FlameNode {
     isCut: false,
     inlined: false,
     lines: NO_LINES,
-    by: NO_NODES,
+    by: new Map(),
     inside: [],
   });
   const root = node(-1, null, 0, 0, before?.samples ?? 0);
   const made: FlameNode[] = [];
   for (let at = 0; at + 3 < boxes.length; at += 4) {
     const parent = made[boxes[at]!] ?? root;
-    const one = node(boxes[at + 1]!, parent, boxes[at + 2]!, boxes[at + 3]!, before?.boxes[at / 2 + 1] ?? 0);
+    const [of, own, total, was] = [boxes[at + 1]!, boxes[at + 2]!, boxes[at + 3]!, before?.boxes[at / 2 + 1] ?? 0];
+    if (!made[boxes[at]!]) root.total += total;
+    if (folded[at / 4]) {
+      made.push(parent);
+      continue;
+    }
+    // What several folded ones call is one box.
+    let one = parent.by.get(of) as FlameNode | undefined;
+    if (!one) {
+      one = node(of, parent, 0, 0, 0);
+      parent.by.set(of, one);
+    }
+    one.own += own;
+    one.total += total;
+    one.was += was;
     made.push(one);
-    // What is gone has no width.
-    if (one.total > 0) parent.inside.push(one);
-    if (parent === root) root.total += one.total;
   }
-  for (const nth of cut) if (made[nth]) made[nth].isCut = true;
+  // What is gone has no width.
+  for (const one of new Set([root, ...made])) one.inside = [...one.by.values()].filter(({ total }) => total > 0);
+  for (const nth of cut) if (made[nth] && !folded[nth]) made[nth].isCut = true;
   const rank = new Map([...names.keys()].sort((a, b) => (names[a]!.name < names[b]!.name ? -1 : 1)).map((of, nth) => [of, nth]));
   for (const one of [root, ...made]) one.inside.sort((a, b) => rank.get(a.function)! - rank.get(b.function)!);
   return root;

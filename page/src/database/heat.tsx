@@ -2,7 +2,7 @@
 // the mouse, a finger or the arrow keys.
 
 import { useSignal } from "@preact/signals";
-import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Disclosure } from "../disclosure";
 import { percent } from "../format";
 import { printable, shortened } from "../printable";
@@ -19,6 +19,8 @@ import { change, choose, columns, isAlone, target, view } from "./state";
 import type { Span } from "./view";
 
 const ROW = 22;
+/** So many rows leave room for what is below them; the others are drawn when the user asks for them. */
+const SHOWN = 8;
 /** Gaps that are so wide, in pixels, say in words that they are none of the program's rest. */
 const WORDS = 110;
 /** So many gaps are listed. */
@@ -26,7 +28,9 @@ const LISTED = 50;
 
 const nameOf = (text: string): string => printable(shortened(text, 80));
 
-export function HeatMap({ heat, busy }: { heat: Heat; busy: boolean }) {
+export function HeatMap({ heat: whole, busy }: { heat: Heat; busy: boolean }) {
+  const [all, setAll] = useState(false);
+  const heat = useMemo(() => (all ? whole : { ...whole, rows: whole.rows.slice(0, SHOWN) }), [whole, all]);
   const [element, width] = useWidth(800);
   // Signals, because the next key or movement may come before this is drawn again.
   const cursor = useSignal<Cell | null>(null);
@@ -82,7 +86,8 @@ export function HeatMap({ heat, busy }: { heat: Heat; busy: boolean }) {
     ...(now.b && draft?.name !== "B" ? [{ span: now.b, name: "B" }] : []),
     ...(draft ? [draft] : []),
   ];
-  const all = shown(heat);
+  const time = shown(heat);
+  const hint = alone || now.a ? "\u00a0" : "Drag over the map to look at a span of time; then compare it with a second one (or drag with Alt held down).";
   return (
     <figure class="map" aria-busy={busy}>
       <div class="map-in">
@@ -138,13 +143,20 @@ export function HeatMap({ heat, busy }: { heat: Heat; busy: boolean }) {
             />
           )}
         </div>
-        <Axis from={all.from} to={all.to} width={width} />
+        <Axis from={time.from} to={time.to} width={width} />
       </div>
       <p class="map-said" id="map-said" role="status">
-        {cell ? describe(heat, cell, nameOf) : draft ? clock.span(draft.span.from, draft.span.to) : "\u00a0"}
+        {cell ? describe(heat, cell, nameOf) : draft ? clock.span(draft.span.from, draft.span.to) : <span class="legend">{hint}</span>}
       </p>
-      <Legend heat={heat} most={most} />
-      <Gaps heat={heat} />
+      <div class="map-foot">
+        <Legend heat={heat} most={most} />
+        {whole.rows.length > SHOWN && (
+          <button type="button" aria-expanded={all} onClick={() => setAll(!all)}>
+            {all ? `Show ${SHOWN} rows` : `Show ${whole.rows.length - SHOWN} more rows`}
+          </button>
+        )}
+        <Gaps heat={heat} />
+      </div>
     </figure>
   );
 }

@@ -8,7 +8,7 @@ import { percent } from "../format";
 import { Warnings } from "../warnings";
 import type { DifferenceAnswer, Flame, Heading, SpanAnswer } from "./answers";
 import * as clock from "./clock";
-import { type Colours, FULL_CHANGE, FULL_SLOPE, KINDS, lookOf, offered, search, signed, tree } from "./flames";
+import { type Colours, FULL_CHANGE, FULL_SLOPE, KINDS, lookOf, offered, runtimeBoxes, search, signed, tree } from "./flames";
 import { change, choose, isAlone, target, view, whole } from "./state";
 import { ChangeTable, TopTable } from "./tables";
 import type { Span } from "./view";
@@ -63,7 +63,6 @@ export function Chosen() {
               Look at all of it
             </button>
           )}
-          {!a && <p class="legend">Drag over the map to look at a span of time; then compare it with a second one (or drag with Alt held down).</p>}
         </div>
       )}
     </div>
@@ -122,7 +121,9 @@ export function Panel({ answer, busy }: { answer: SpanAnswer | DifferenceAnswer;
 const WORDS: Record<Colours, string> = { change: "what is different", worth: "what more speed is worth", kind: "whose code it is" };
 
 function Graph({ flame }: { flame: Flame }) {
-  const root = useMemo(() => tree(flame), [flame]);
+  const [unfolded, setUnfolded] = useState(false);
+  const runtime = useMemo(() => runtimeBoxes(flame), [flame]);
+  const root = useMemo(() => tree(flame, unfolded ? [] : runtime), [flame, runtime, unfolded]);
   const [zoomed, setZoomed] = useState<Node>(root);
   useEffect(() => setZoomed(root), [root]);
   const { search: wanted, colours: asked } = view.value!;
@@ -153,6 +154,11 @@ function Graph({ flame }: { flame: Flame }) {
         <button type="button" disabled={focus === root} onClick={() => setZoomed(root)}>
           Show everything
         </button>
+        {runtime.includes(true) && (
+          <label>
+            <input type="checkbox" checked={unfolded} onChange={(event) => setUnfolded(event.currentTarget.checked)} /> Runtime frames
+          </label>
+        )}
         {known.length > 1 && (
           <label>
             Colours{" "}

@@ -13,7 +13,7 @@ pub enum CodeKind {
     Process,
     /// A program's own.
     Program,
-    /// A shared library's.
+    /// A library's.
     Library,
     /// The kernel's.
     Kernel,
@@ -92,6 +92,16 @@ pub struct Line {
     pub file: String,
     /// The line, or zero.
     pub line: u32,
+}
+
+impl Line {
+    /// Whose code it is, in an image of this kind: Rust's standard library is a library, also where it is part of the program.
+    fn kind_in(&self, image: CodeKind) -> CodeKind {
+        match image {
+            CodeKind::Program if profile::is_rust_std(&self.function, Some(&self.file)) => CodeKind::Library,
+            kind => kind,
+        }
+    }
 }
 
 /// A position in an image.
@@ -246,7 +256,7 @@ impl Flame {
                 let image = &stacks.images[position.image as usize];
                 let name = *names
                     .entry((&line.base, position.image))
-                    .or_insert_with(|| self.name(&line.base, &image.path, image.kind));
+                    .or_insert_with(|| self.name(&line.base, &image.path, line.kind_in(image.kind)));
                 at = *known.entry((at, name)).or_insert_with(|| {
                     // Outside of everything there is no box.
                     let outside = self.boxes.get(at as usize).map(|one| self.names[one.name as usize].kind);
@@ -404,6 +414,15 @@ mod tests {
         assert_eq!(told(&flame)[..3], [(1, 1111, (0, 0)), (110, 1110, (0, 0)), (1000, 1000, (0, 0))]);
         assert_eq!(told(&flame)[3..], [(0, 0, (1, 1051)), (0, 0, (50, 1050)), (0, 0, (1000, 1000))]);
         assert_eq!(flame.total(), 1111);
+    }
+
+    #[test]
+    fn the_standard_library_is_a_library_in_a_program_too() {
+        let mut stacks = Stacks::example();
+        stacks.positions[0].lines[0].file = "/rustc/2948/library/std/src/rt.rs".to_owned();
+        let flame = Flame::new(&stacks, false);
+        let kind = |nth: usize| (flame.names[nth].function.as_str(), flame.names[nth].kind);
+        assert_eq!([kind(0), kind(1)], [("main", CodeKind::Library), ("work", CodeKind::Program)]);
     }
 
     #[test]

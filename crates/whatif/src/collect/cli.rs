@@ -42,11 +42,12 @@ pub struct Collect {
     #[arg(long)]
     pub own: bool,
 
-    /// Time between two writes (60s, 5m; up to 1h): what a crash may lose
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = controller::span::whole_seconds)]
-    pub interval: u32,
+    /// Time between two writes (60s, 5m; up to 1h): what a crash may lose [default: 60s, or a time bucket if that is shorter]
+    #[arg(long, value_name = "TIME", value_parser = controller::span::whole_seconds)]
+    pub interval: Option<u32>,
 
-    /// Length of a time bucket in the database (60s, 10m; up to 1h) [default: 60s, with --pc-only 10m]
+    /// Length of a time bucket in the database (60s, 10m; up to 1h) [default: 60s, with --pc-only 10m; shorter with a --duration
+    /// of less than half an hour]
     #[arg(long, value_name = "TIME", value_parser = controller::span::whole_seconds)]
     pub resolution: Option<u32>,
 

@@ -64,19 +64,26 @@ const LEAST_KEPT: Nanos = Nanos::new(3_600_000_000_000);
 /// So many segments get longer time buckets in an hour: shortening the time after which they do leaves many to change.
 const MOST_COARSENED: usize = 8;
 
+/// A time bucket with which what is collected for so long has thirty of them or more, as far as seconds allow; they divide a minute.
+fn bucket_for(duration: Duration) -> u32 {
+    let most = duration.as_secs() / 30;
+    [60, 30, 20, 15, 10, 5, 2].into_iter().find(|length| u64::from(*length) <= most).unwrap_or(1)
+}
+
 impl Options {
     pub fn of(args: &Collect) -> Result<Self> {
         if !(args.rate >= 0.1 && args.rate <= MOST_HZ) {
             bail!("--rate {} is no rate; give samples per second and CPU, from 0.1 to {MOST_HZ}", args.rate);
         }
-        let resolution = args.resolution.unwrap_or(if args.pc_only { 600 } else { 60 });
-        if args.interval > resolution {
-            bail!(
-                "--interval {} is longer than a time bucket of {resolution} s; give --resolution {0} as well, or a shorter \
-                 interval",
-                args.interval
-            );
-        }
+        let usual = if args.pc_only { 600 } else { 60 };
+        let fine = args.duration.map(|duration| bucket_for(duration).max(args.interval.unwrap_or(0)));
+        let resolution = args.resolution.unwrap_or(fine.unwrap_or(usual).min(usual));
+        let interval = args.interval.unwrap_or(60.min(resolution));
+        ensure!(
+            interval <= resolution,
+            "--interval {interval} is longer than a time bucket of {resolution} s; give --resolution {interval} as well, or a shorter \
+             interval"
+        );
         let percent = args.max_cpu.trim_end_matches('%').trim().parse::<f64>().ok();
         let Some(percent) = percent.filter(|percent| *percent > 0.0 && *percent <= 100.0) else {
             bail!("--max-cpu {} is no part of the machine; give a percentage, such as 1%", args.max_cpu);
@@ -116,7 +123,7 @@ impl Options {
             own: args.own,
             labels: labels(&args.label)?,
             commands: args.command_lines,
-            interval: args.interval.into(),
+            interval: interval.into(),
             resolution: resolution.into(),
             max_memory: bytes("--max-memory", &args.max_memory)?,
             retention: Retention {
@@ -151,5 +158,19 @@ impl Options {
         let a_wait = if self.off_cpu { 2.0 * 2400.0 } else { 0.0 };
         let bytes = 2.0 * self.budget.rate_hz * (a_sample * self.events.sources.len() as f64 + a_wait);
         (bytes as usize).next_power_of_two().clamp(1 << 18, 1 << 22)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_trial_has_thirty_time_buckets() {
+        for (seconds, expected) in
+            [(1, 1), (45, 1), (60, 2), (300, 10), (600, 20), (1799, 30), (1800, 60), (86_400, 60)]
+        {
+            assert_eq!(bucket_for(Duration::from_secs(seconds)), expected, "{seconds} s");
+        }
     }
 }
