@@ -1,33 +1,7 @@
 // Flame graphs as `whatif flame` writes them (crates/report/src/cycles/flame.rs), with data made here.
 
-import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
-import { pathToFileURL } from "node:url";
-
-const source = (name) => readFileSync(new URL(`../../crates/report/src/cycles/${name}`, import.meta.url), "utf8");
-
-/** The page; its policy allows what the checked-in hashes say, so that a script that was changed without them fails. */
-function html(data) {
-  const policy = [
-    "default-src 'none'",
-    `script-src '${source("flame.js.sha256").trim()}'`,
-    `style-src '${source("flame.css.sha256").trim()}'`,
-    "base-uri 'none'",
-    "form-action 'none'",
-    "require-trusted-types-for 'script'",
-    "trusted-types 'none'",
-  ].join("; ");
-  const json = JSON.stringify(data).replaceAll("<", "\\u003c");
-  const parts = { POLICY: policy, STYLE: source("flame.css"), DATA: json, SCRIPT: source("flame.js") };
-  return source("flame.html").replace(/\{([A-Z]+)\}/g, (_, mark) => parts[mark]);
-}
-
 /** The address of a page in a folder of `pages.js`. */
-export function flame(folder, name, data) {
-  const file = join(folder.path, `${name}.html`);
-  writeFileSync(file, html(data));
-  return pathToFileURL(file).href;
-}
+export const flame = (folder, name, data) => folder.database(name, { kind: "flame", flame: data });
 
 export const worth = (slope, verdict) => ({ slope, lo: slope - 0.05, hi: slope + 0.05, verdict, line: null });
 
@@ -54,6 +28,9 @@ export function withBoxes(names, boxes, worths = {}, kinds = {}) {
     selection: ["process server"],
     books: { expected: 1200, stored: 1100, unknown: 60, lost: 40 },
     rate: 97,
+    cpus: 2,
+    samples: 1100,
+    nanos_per_sample: 1e7,
     warnings: [{ message: "3.3 % of the samples were lost", advice: "see when and why: whatif status" }],
   };
   const named = names.map((name) => ({ name, image: kinds[name] === "process" ? "" : "/usr/bin/server", kind: kinds[name] ?? "program", worth: worths[name] ?? null }));

@@ -189,6 +189,8 @@ export interface Box {
 
 /** What is narrower cannot be read or hit: it is drawn together with its neighbours. */
 export const LEAST = 3;
+/** More boxes would make a browser slow: the widest are drawn. None is wider than its caller, so that none is without it. */
+export const MOST = 10_000;
 
 /** What is drawn on `width` pixels: the way to `focus` over the whole width, and everything inside it. */
 export function boxes(focus: Node, width: number): Box[] {
@@ -216,7 +218,9 @@ export function boxes(focus: Node, width: number): Box[] {
     // From left to right, each with what it calls.
     open.push(...inside.reverse());
   }
-  return found;
+  if (found.length <= MOST) return found;
+  const widest = new Set([...found].sort((a, b) => b.width - a.width || a.depth - b.depth).slice(0, MOST));
+  return found.filter((box) => widest.has(box));
 }
 
 /** Where an arrow key leads from box number `at`, −1 if nowhere; `up` leads towards the root. */

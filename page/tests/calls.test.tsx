@@ -3,7 +3,7 @@
 import { renderToString } from "preact-render-to-string";
 import { beforeEach, expect, test } from "vitest";
 import { App } from "../src/app";
-import { around, boxes, estimateOf, LEAST, neighbour, type Node, runtimeCalls, samplesOf, search, sums, totals, tree } from "../src/calls";
+import { around, boxes, estimateOf, LEAST, MOST, neighbour, type Node, runtimeCalls, samplesOf, search, sums, totals, tree } from "../src/calls";
 import { DEFAULT_VIEW } from "../src/hash";
 import type { Stacks } from "../src/model";
 import { modulesOf } from "../src/modules";
@@ -199,4 +199,13 @@ test("boxes are coloured by module as long as nothing is certain", () => {
   expect(renderToString(<App source={null} />)).toMatch(/class="call module m1" [^>]*title="std::collections/);
   of.regions[0]!.points[0]!.verdict = "no-effect";
   expect(modulesOf(of, own, 0, sums(own, totals(own)))).toBeNull();
+});
+
+test("of very many boxes the widest are drawn, each with its caller", () => {
+  const own = MOST / 2;
+  const calls = Array.from({ length: 2 * own }, (_, nth): Stacks["calls"][number] => [nth % own === 0 ? null : nth - 1, nth < own ? 0 : 1, null, 0, null, nth < own ? 2 : 1, 1]);
+  const found = boxes(tree({ ...stacks(), calls }), 1e6);
+  expect(found).toHaveLength(MOST);
+  const drawn = new Set(found.map(({ what }) => what));
+  for (const { what } of found) if (typeof what !== "number" && what.parent) expect(drawn.has(what.parent)).toBe(true);
 });

@@ -373,8 +373,9 @@ fn flame_graphs_hold_hostile_names_as_text() {
 #[track_caller]
 fn flame_data(made: &Made, file: &str) -> serde_json::Value {
     let page = std::fs::read_to_string(made.sandbox.path(file)).unwrap();
-    let (_, rest) = page.split_once(r#"<script type="application/json" id="data">"#).unwrap();
-    serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
+    let (_, rest) = page.split_once(r#"<script type="application/json" id="whatif-data">"#).unwrap();
+    let data: serde_json::Value = serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap();
+    data["flame"].clone()
 }
 
 /// Samples of each function alone and on stacks, each once, by name and image: of `boxes` with so many numbers each.

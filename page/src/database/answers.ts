@@ -98,6 +98,12 @@ export interface Flame {
   left_out: number;
 }
 
+/** What `whatif flame` writes: a page with nothing but this. */
+export interface FlamePage {
+  kind: "flame";
+  flame: Flame;
+}
+
 export interface TopRow {
   name: string;
   image: string;

@@ -1,19 +1,24 @@
-// The page of a database: a map over time, and below it what a span is made of.
+// The page of a database: a map over time, and below it what a span is made of. And the page of a flame graph alone.
 
 import type { ComponentChildren } from "preact";
+import { useMemo, useState } from "preact/hooks";
 import { printable } from "../printable";
 import { ThemeButton } from "../theme";
-import { FILTERS, type Filters } from "./answers";
+import { Warnings } from "../warnings";
+import { FILTERS, type Filters, type Flame } from "./answers";
 import { type Answered, valueOf } from "./ask";
+import { type FlameNode, sums, tree } from "./flames";
 import { HeatMap } from "./heat";
-import { Chosen, Panel } from "./panel";
-import { answer, beginning, change, heat, isAlone, trouble, view, zoom } from "./state";
+import { Account, Chosen, Graph, Panel } from "./panel";
+import { alone, answer, beginning, change, heat, isAlone, trouble, view, zoom } from "./state";
+import { SumTable } from "./tables";
 
 /** So many machines are named. */
 const NAMED = 4;
 const ROWS: Record<string, string> = { machine: "host" };
 
 export function App() {
+  if (alone.value && view.value) return <FlameAlone flame={alone.value} />;
   if (trouble.value || !beginning.value || !view.value) {
     return (
       <main class="empty">
@@ -43,6 +48,49 @@ export function App() {
     </>
   );
 }
+
+/** What `whatif flame` writes. */
+function FlameAlone({ flame }: { flame: Flame }) {
+  const root = useMemo(() => tree(flame), [flame]);
+  const [focus, setFocus] = useState<FlameNode>(root);
+  const functions = useMemo(() => sums(flame, focus), [flame, focus]);
+  const { heading, before } = flame;
+  // Samples on and off the CPU stand for different times.
+  const isTime = heading.event.includes("off-cpu");
+  return (
+    <>
+      <header class="controls">
+        <div class="database-head">
+          <h1>{printable(titleOf(flame))}</h1>
+          {before && <p class="account">B, compared with A: {printable(before.asked)}</p>}
+        </div>
+      </header>
+      <main class="database panel alone">
+        <Account heading={{ ...heading, samples: root.total, nanos_per_sample: isTime ? null : heading.nanos_per_sample }} />
+        <Warnings warnings={heading.warnings} />
+        <div class="panel-in">
+          <Graph flame={flame} onZoom={setFocus} />
+          <div class="panel-table">
+            <h3>{before ? "What is different" : "What costs most"}</h3>
+            <SumTable
+              sums={functions}
+              now={root.total}
+              before={before && root.was}
+              wanted={view.value!.search}
+              onChoose={(search) => change({ search })}
+            />
+          </div>
+        </div>
+      </main>
+      <footer>
+        <ThemeButton now={view.value!.theme} onChange={(theme) => change({ theme })} />
+      </footer>
+    </>
+  );
+}
+
+/** What it is of. */
+export const titleOf = ({ heading, time }: Flame): string => [`${heading.event} on ${heading.machines.join(", ")}`, time].filter(Boolean).join(", ");
 
 /** What is known, or why nothing is. */
 function Shown<T>({ of, children }: { of: Answered<T>; children(value: T, busy: boolean): ComponentChildren }) {

@@ -21,6 +21,7 @@ export const KINDS: Record<string, string> = {
   library: "libraries, and Rust's std",
   kernel: "the kernel",
   generated: "made at run time (JIT)",
+  waiting: "time off the CPU: what is below waits",
   unknown: "nothing known",
 };
 
@@ -85,6 +86,38 @@ export function tree({ names, boxes, cut, before }: Flame, folded: boolean[] = [
   const rank = new Map([...names.keys()].sort((a, b) => (names[a]!.name < names[b]!.name ? -1 : 1)).map((of, nth) => [of, nth]));
   for (const one of [root, ...made]) one.inside.sort((a, b) => rank.get(a.function)! - rank.get(b.function)!);
   return root;
+}
+
+/** A function in what is looked at: samples in its own code, and with it on the stack, each once; and how many those were before. */
+export interface Sum extends Name {
+  own: number;
+  total: number;
+  was: number;
+}
+
+/** The functions in `focus`. */
+export function sums({ names }: Flame, focus: FlameNode): Sum[] {
+  const found = new Map<number, Sum>();
+  // How often each function is among the callers: a box is left after all that it calls.
+  const around = new Map<number, number>();
+  const open: [node: FlameNode, isLeft: boolean][] = [[focus, false]];
+  for (let next = open.pop(); next; next = open.pop()) {
+    const [node, isLeft] = next;
+    const of = node.function;
+    const times = around.get(of) ?? 0;
+    around.set(of, isLeft ? times - 1 : times + 1);
+    if (isLeft) continue;
+    const name = names[of];
+    if (name && name.kind !== "process") {
+      const sum = found.get(of) ?? { ...name, own: 0, total: 0, was: 0 };
+      sum.own += node.own;
+      if (times === 0) [sum.total, sum.was] = [sum.total + node.total, sum.was + node.was];
+      found.set(of, sum);
+    }
+    open.push([node, true]);
+    for (const inside of node.inside) open.push([inside as FlameNode, false]);
+  }
+  return [...found.values()];
 }
 
 /** What colours can mean here, the most telling first. */

@@ -7,10 +7,10 @@ import { effect } from "@preact/signals";
 import { render } from "preact";
 import { printable, shortened } from "../printable";
 import { followTheme } from "../theme";
-import type { Beginning } from "./answers";
-import { App } from "./app";
+import type { Beginning, FlamePage } from "./answers";
+import { App, titleOf } from "./app";
 import { GONE } from "./ask";
-import { beginning, begin, trouble, view } from "./state";
+import { alone, beginning, begin, beginFlame, trouble, view } from "./state";
 
 const NO_DATA = "There is nothing in this page. Show a database with: whatif open --db DIR";
 
@@ -23,13 +23,14 @@ async function found(): Promise<unknown> {
   return response.ok ? response.json() : null;
 }
 
-const isBeginning = (value: unknown): value is Beginning =>
-  typeof value === "object" && value !== null && (value as { kind?: unknown }).kind === "database";
+const kindOf = (value: unknown): unknown => (typeof value === "object" && value !== null ? (value as { kind?: unknown }).kind : undefined);
+const isBeginning = (value: unknown): value is Beginning => kindOf(value) === "database";
+const isFlame = (value: unknown): value is FlamePage => kindOf(value) === "flame";
 
 followTheme(() => view.value?.theme ?? "auto");
 effect(() => {
   const of = beginning.value;
-  document.title = of ? `${printable(shortened(of.database, 40))} – whatif` : "whatif";
+  document.title = alone.value ? `whatif flame: ${printable(titleOf(alone.value))}` : of ? `${printable(shortened(of.database, 40))} – whatif` : "whatif";
 });
 addEventListener("keydown", (event) => {
   const typed = event.target instanceof HTMLElement && event.target.matches("input, select, textarea");
@@ -39,7 +40,8 @@ addEventListener("keydown", (event) => {
 });
 found().then(
   (value) => {
-    if (isBeginning(value)) begin(value, (address, init) => fetch(address, init), location.search);
+    if (isFlame(value)) beginFlame(value);
+    else if (isBeginning(value)) begin(value, (address, init) => fetch(address, init), location.search);
     else trouble.value = NO_DATA;
   },
   (error: unknown) => (trouble.value = error instanceof SyntaxError ? "The data of this page is damaged: write the page again." : GONE),

@@ -8,7 +8,7 @@ import { percent } from "../format";
 import { Warnings } from "../warnings";
 import type { DifferenceAnswer, Flame, Heading, SpanAnswer } from "./answers";
 import * as clock from "./clock";
-import { type Colours, FULL_CHANGE, FULL_SLOPE, KINDS, lookOf, offered, runtimeBoxes, search, signed, tree } from "./flames";
+import { type Colours, type FlameNode, FULL_CHANGE, FULL_SLOPE, KINDS, lookOf, offered, runtimeBoxes, search, signed, tree } from "./flames";
 import { change, choose, isAlone, target, view, whole } from "./state";
 import { ChangeTable, TopTable } from "./tables";
 import type { Span } from "./view";
@@ -120,12 +120,17 @@ export function Panel({ answer, busy }: { answer: SpanAnswer | DifferenceAnswer;
 
 const WORDS: Record<Colours, string> = { change: "what is different", worth: "what more speed is worth", kind: "whose code it is" };
 
-function Graph({ flame }: { flame: Flame }) {
+/** What is looked at is told to `onZoom`, too. */
+export function Graph({ flame, onZoom }: { flame: Flame; onZoom?: (node: FlameNode) => void }) {
   const [unfolded, setUnfolded] = useState(false);
   const runtime = useMemo(() => runtimeBoxes(flame), [flame]);
   const root = useMemo(() => tree(flame, unfolded ? [] : runtime), [flame, runtime, unfolded]);
   const [zoomed, setZoomed] = useState<Node>(root);
-  useEffect(() => setZoomed(root), [root]);
+  const zoom = (node: Node): void => {
+    setZoomed(node);
+    onZoom?.(node as FlameNode);
+  };
+  useEffect(() => zoom(root), [root]);
   const { search: wanted, colours: asked } = view.value!;
   const known = offered(flame);
   const colours = known.find((colours) => colours === asked) ?? known[0]!;
@@ -139,7 +144,7 @@ function Graph({ flame }: { flame: Flame }) {
       class="panel-flame"
       onKeyDown={(event) => {
         if (event.key !== "Escape" || (focus === root && !wanted)) return;
-        if (focus !== root) setZoomed(root);
+        if (focus !== root) zoom(root);
         else change({ search: "" });
         event.preventDefault();
         event.stopPropagation();
@@ -151,7 +156,7 @@ function Graph({ flame }: { flame: Flame }) {
           <input id="search" type="search" value={wanted} placeholder="function or file" spellcheck={false} onInput={(event) => change({ search: event.currentTarget.value })} />
         </label>
         <output>{found && `${percent(samplesOf(root, found) / Math.max(1, root.total), 1)} of the samples`}</output>
-        <button type="button" disabled={focus === root} onClick={() => setZoomed(root)}>
+        <button type="button" disabled={focus === root} onClick={() => zoom(root)}>
           Show everything
         </button>
         {runtime.includes(true) && (
@@ -172,7 +177,7 @@ function Graph({ flame }: { flame: Flame }) {
           </label>
         )}
       </div>
-      <Boxes look={look} focus={focus} found={found} label="Flame graph" onChoose={setZoomed} />
+      <Boxes look={look} focus={focus} found={found} label="Flame graph" onChoose={zoom} />
       <Legend flame={flame} colours={colours} />
     </div>
   );

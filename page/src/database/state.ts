@@ -1,12 +1,14 @@
 // What the page of a database knows and what it looks at.
 
 import { computed, effect, type ReadonlySignal, signal } from "@preact/signals";
-import type { Beginning, DifferenceAnswer, Heat, SpanAnswer } from "./answers";
+import { type Beginning, type DifferenceAnswer, FILTERS, type Filters, type Flame, type FlamePage, type Heat, type SpanAnswer } from "./answers";
 import { type Answered, type Fetch, Line, valueOf } from "./ask";
 import { columnsFor, shown } from "./map";
 import { asked, isAnother, read, type Span, usual, type View, written } from "./view";
 
 export const beginning = signal<Beginning | null>(null);
+/** Instead of a database. */
+export const alone = signal<Flame | null>(null);
 /** Why there is nothing to show. */
 export const trouble = signal<string | null>(null);
 const looked = signal<View | null>(null);
@@ -63,6 +65,13 @@ export function begin(value: Beginning, fetch: Fetch, search: string): void {
     if (a && b) spans.ask("api/diff", asked(now, { since1: a.from, until1: a.to, since2: b.from, until2: b.to }));
     else spans.ask("api/span", asked(now, { since: a?.from ?? now.since, until: a?.to ?? now.until }));
   });
+}
+
+/** The same of a page with nothing but a flame graph. */
+export function beginFlame({ flame }: FlamePage): void {
+  const filters = Object.fromEntries(FILTERS.map((name) => [name, null])) as { [filter in keyof Filters]: null };
+  followAddress(usual({ first: { since: null, until: null, idle: false, ...filters }, by: [] }), []);
+  alone.value = flame;
 }
 
 /** Looks at another stretch of time. */

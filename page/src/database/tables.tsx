@@ -7,7 +7,7 @@ import type { Sort } from "../ranking";
 import { Name } from "../text";
 import type { Change, Difference, Share, Top, TopRow, Worth } from "./answers";
 import { cpuTime } from "./clock";
-import { signed, WORTH_SIGNS, worthInWords } from "./flames";
+import { signed, type Sum, WORTH_SIGNS, worthInWords } from "./flames";
 
 const half = ({ value, lo, hi }: Share): number => Math.max(hi - value, value - lo);
 const around = (share: Share): string => `± ${(100 * half(share)).toFixed(half(share) < 0.00995 ? 2 : 1)}`;
@@ -159,6 +159,24 @@ export function TopTable({ top, ...shown }: Shown & { top: Top }) {
       )}
     </>
   );
+}
+
+type SumColumn = "difference" | "self" | "total" | "function" | "worth";
+
+/** The functions of a flame graph: shares of `now` samples, and of those `before` in what it is compared with. */
+export function SumTable({ sums, now, before, ...shown }: Shown & { sums: Sum[]; now: number; before: number | null }) {
+  const more = ({ total, was }: Sum): number => total / Math.max(1, now) - was / Math.max(1, before ?? 0);
+  const share = (samples: number): string => percent(samples / Math.max(1, now), 1);
+  const columns: (GridColumn<Sum, SumColumn> & { by(row: Sum): number | string })[] = [
+    { id: "difference", head: "B − A", title: "How much more of all samples have it on their stack", numeric: true, width: "6.4em", cell: (row) => signed(more(row)), by: (row) => Math.abs(more(row)) },
+    { id: "self", head: "self", title: "The share of the samples whose instruction is in the function", numeric: true, width: "5.4em", cell: (row) => share(row.own), by: (row) => row.own },
+    { id: "total", head: "total", title: "With all that it calls", numeric: true, width: "5.8em", cell: (row) => share(row.total), by: (row) => row.total },
+    { id: "function", head: "function", title: "Its name, and the file that it is in", rising: true, cell: (row) => <FunctionCell {...row} mark={null} />, by: (row) => row.name },
+    { id: "worth", head: "worth", title: "What making it faster is worth: the slope of a causal recording", numeric: true, width: "6.4em", cell: (row) => <WorthCell worth={row.worth} />, by: (row) => row.worth?.slope ?? -99 },
+  ];
+  const has = { difference: before !== null, worth: sums.some(({ worth }) => worth) } as Partial<Record<SumColumn, boolean>>;
+  const listed = columns.filter(({ id }) => has[id] ?? true);
+  return <Functions {...shown} id="functions" label="Functions" columns={listed} rows={sums} first={listed[0]!.id} more={0} />;
 }
 
 export function ChangeTable({ difference, ...shown }: Shown & { difference: Difference }) {

@@ -31,7 +31,7 @@ export interface View {
 }
 
 /** What a page shows whose address says nothing. */
-export function usual({ first, by }: Beginning): View {
+export function usual({ first, by }: Pick<Beginning, "first" | "by">): View {
   const filters = Object.fromEntries(FILTERS.map((name) => [name, first[name] ?? ""])) as Filters;
   const { since, until, idle } = first;
   return { since, until, by: by[0] ?? "process", filters, idle, a: null, b: null, search: "", colours: "", theme: "auto" };

@@ -1,13 +1,9 @@
-//! The flame graph: one HTML file that works from disk. What it draws with is in `flame.html`, `flame.css` and `flame.js`.
+//! The flame graph: one HTML file that works from disk. It is the page of a database (`page/src/database`) with nothing but a flame graph in it.
 
 use cycles::{CodeKind, Flame, FlameBox, Heading, Name, StackNode, Worth};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The page without its data, styles and script.
-const PAGE: &str = include_str!("flame.html");
-const STYLE: &str = include_str!("flame.css");
-const SCRIPT: &str = include_str!("flame.js");
 /// What no more than this share of the samples was taken in would be narrower than a pixel, however far one zooms; it is
 /// shown with its caller.
 const NARROWEST: f64 = 1e-5;
@@ -45,7 +41,7 @@ struct Function<'a> {
     worth: Option<&'a Worth>,
 }
 
-/// The page. Nothing in the data can end the element that it is in: there is no `<` in it.
+/// The page.
 pub fn page(heading: &Heading, flame: &Flame) -> String {
     filled(&data(heading, flame, None))
 }
@@ -62,35 +58,7 @@ pub fn flame_line(heading: &Heading, flame: &Flame, asked: Option<&str>) -> Stri
 }
 
 fn filled(data: &Data<'_>) -> String {
-    let data = crate::json::line_of(data).replace('<', "\\u003c");
-    let policy = format!(
-        "default-src 'none'; script-src '{}'; style-src '{}'; base-uri 'none'; form-action 'none'; \
-         require-trusted-types-for 'script'; trusted-types 'none'",
-        hash(SCRIPT),
-        hash(STYLE)
-    );
-    let mut page = String::with_capacity(PAGE.len() + STYLE.len() + SCRIPT.len() + data.len());
-    let mut rest = PAGE;
-    for (mark, content) in
-        [("{POLICY}", policy.as_str()), ("{STYLE}", STYLE), ("{DATA}", &data), ("{SCRIPT}", SCRIPT)]
-    {
-        let (before, after) = rest.split_once(mark).expect("the page has a place for each part");
-        page.push_str(before);
-        page.push_str(content);
-        rest = after;
-    }
-    page.push_str(rest);
-    page
-}
-
-/// As a policy names what it allows. Written down, because what is allowed never changes between two builds; a test
-/// computes them.
-fn hash(content: &str) -> &'static str {
-    if content == SCRIPT {
-        include_str!("flame.js.sha256").trim_end()
-    } else {
-        include_str!("flame.css.sha256").trim_end()
-    }
+    crate::html::render_database(format!(r#"{{"kind":"flame","flame":{}}}"#, crate::json::line_of(data)))
 }
 
 fn data<'a>(heading: &'a Heading, flame: &'a Flame, asked: Option<&'a str>) -> Data<'a> {
@@ -145,7 +113,6 @@ fn function(name: &Name) -> Function<'_> {
 mod tests {
     use super::*;
     use cycles::Stacks;
-    use std::process::{Command, Stdio};
 
     #[test]
     fn hostile_names_stay_in_the_data() {
@@ -153,47 +120,11 @@ mod tests {
         flame.names[1].function = "</script><img src=x onerror=alert(1)>\u{202e}".to_owned();
         let page = page(&Heading::default(), &flame);
         assert!(!page.contains("<img"), "{page}");
-        assert_eq!(page.matches("</script>").count(), 2);
+        assert_eq!(
+            page.matches("</script>").count(),
+            crate::html::EMPTY_DATABASE_PAGE.matches("</script>").count()
+        );
         assert!(page.contains(r"\u003c/script>\u003cimg src=x onerror=alert(1)>\u202e"));
-        assert!(page.contains("default-src 'none'; script-src 'sha256-"));
-    }
-
-    #[test]
-    fn the_policy_allows_what_is_there() {
-        for (content, file) in [(SCRIPT, "flame.js"), (STYLE, "flame.css")] {
-            let mut openssl = match Command::new("openssl")
-                .args(["dgst", "-sha256", "-binary"])
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .spawn()
-            {
-                Ok(openssl) => openssl,
-                Err(error) => return eprintln!("skipped: openssl cannot be started: {error}"),
-            };
-            std::io::Write::write_all(&mut openssl.stdin.take().unwrap(), content.as_bytes()).unwrap();
-            let digest = openssl.wait_with_output().unwrap().stdout;
-            let expected = format!("sha256-{}", base64(&digest));
-            if std::env::var_os("UPDATE_GOLDEN").is_some() {
-                let path = format!("{}/src/cycles/{file}.sha256", env!("CARGO_MANIFEST_DIR"));
-                std::fs::write(path, format!("{expected}\n")).unwrap();
-            } else {
-                assert_eq!(hash(content), expected, "{file}: UPDATE_GOLDEN=1 cargo test -p whatif-report");
-            }
-        }
-    }
-
-    fn base64(bytes: &[u8]) -> String {
-        const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-        let mut text = String::new();
-        for three in bytes.chunks(3) {
-            let bits = three.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte))
-                << (8 * (3 - three.len()));
-            for nth in 0..4 {
-                let digit = DIGITS[(bits >> (18 - 6 * nth)) as usize & 63];
-                text.push(if nth <= three.len() { char::from(digit) } else { '=' });
-            }
-        }
-        text
     }
 
     #[test]
