@@ -169,3 +169,15 @@ test("nothing is cut off or lies over anything at any width", async () => {
     expect(over, `${size}`).toBe(0);
   }
 });
+
+test("what starts the program is folded until it is asked for, and boxes are coloured by module where nothing is certain", async () => {
+  await page.goto(folder.page("plain", fixture("plain")));
+  await graph().waitFor();
+  expect(await boxes("_start").count()).toBe(0);
+  expect(await boxes("viewer::main").count()).toBe(1);
+  expect(await boxes("render_frame").getAttribute("class")).toContain("module m0");
+  expect(await page.locator(".stacks .legend").first().innerText()).toMatch(/main\.rs\s+std\s+parse\.rs\s+libc\.so\.6/);
+  await page.getByLabel("Runtime frames").check();
+  expect(await boxes("_start").count()).toBe(1);
+  expect(await boxes("std::rt::lang_start_internal").count()).toBe(1);
+});
