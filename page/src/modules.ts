@@ -12,6 +12,8 @@ export type Modules = Map<string, number>;
 
 /** A short name: `server.rs`, `serde_json`, `std`, `libc.so.6`; nothing for what is not known. */
 export function moduleOf(stacks: Stacks, of: number): string {
+  const image = (stacks.texts[stacks.functions[of]?.[2] ?? -1] ?? "").split("/").at(-1)!;
+  if (/\.so(\.|$)/.test(image)) return image;
   const place = placeOf(stacks, of);
   const std = /(?:^\/rustc\/[^/]+|\/rustlib\/src\/rust)\/library\/([^/]+)\//.exec(place);
   if (std) return "std";
@@ -27,6 +29,6 @@ export function modulesOf({ regions }: Report, stacks: Stacks, point: number, fu
   const own = new Map<string, number>();
   for (const { function: of, own: samples } of functions) own.set(moduleOf(stacks, of), (own.get(moduleOf(stacks, of)) ?? 0) + samples);
   own.delete("");
-  const ranked = [...own].sort(([one, a], [other, b]) => b - a || (one < other ? -1 : 1)).slice(0, COLOURED);
+  const ranked = [...own].filter(([, samples]) => samples > 0).sort(([one, a], [other, b]) => b - a || (one < other ? -1 : 1)).slice(0, COLOURED);
   return new Map(ranked.map(([name], nth) => [name, nth]));
 }

@@ -6,7 +6,7 @@ import { App } from "../src/app";
 import { around, boxes, estimateOf, LEAST, MOST, neighbour, type Node, runtimeCalls, samplesOf, search, sums, totals, tree } from "../src/calls";
 import { DEFAULT_VIEW } from "../src/hash";
 import type { Stacks } from "../src/model";
-import { modulesOf } from "../src/modules";
+import { moduleOf, modulesOf } from "../src/modules";
 import { read } from "../src/parts";
 import { runtimeFrames } from "../src/runtime";
 import { report, status, view } from "../src/state";
@@ -197,6 +197,9 @@ test("boxes are coloured by module as long as nothing is certain", () => {
   report.value = of;
   status.value = { is: "recorded" };
   expect(renderToString(<App source={null} />)).toMatch(/class="call module m1" [^>]*title="std::collections/);
+  // A library is one module, also where its sources are known.
+  const known: Stacks = { ...stacks(), functions: [[2, 4, 5, null]] };
+  expect(moduleOf(known, 0)).toBe("libc.so");
   of.regions[0]!.points[0]!.verdict = "no-effect";
   expect(modulesOf(of, own, 0, sums(own, totals(own)))).toBeNull();
 });

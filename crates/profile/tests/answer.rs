@@ -664,7 +664,7 @@ fn without_a_progress_point_functions_of_the_program_are_offered() {
     let mut rows = rows(&[truth("hash.c:88", 0.5)]);
     rows.points.clear();
     rows.windows.clear();
-    rows.sessions[0].start.program = "/srv/viewer".into();
+    rows.sessions[0].start.program = "./viewer".into();
     let session = rows.sessions[0].id;
     let own = || Image { path: "/srv/viewer".into(), build_id: None };
     let libc = Image { path: "/lib/libc.so.6".into(), build_id: None };
@@ -701,11 +701,11 @@ fn without_a_progress_point_functions_of_the_program_are_offered() {
     let expected = [
         (
             "count each call of `viewer::frame`, if that is a unit of work: 100 % of the CPU time is in it or below",
-            "whatif run -p viewer::frame -- /srv/viewer --port '80 80'",
+            "whatif run -p viewer::frame -- ./viewer --port '80 80'",
         ),
         (
             "count each call of `<viewer::Scene as viewer::Draw>::draw`, if that is a unit of work: 60 % of the CPU time is in it or below",
-            "whatif run -p '<viewer::Scene as viewer::Draw>::draw' -- /srv/viewer --port '80 80'",
+            "whatif run -p '<viewer::Scene as viewer::Draw>::draw' -- ./viewer --port '80 80'",
         ),
     ];
     assert_eq!(offered(rows.clone()), expected.map(|(why, command)| (why.to_owned(), command.to_owned())));

@@ -41,7 +41,9 @@ pub(super) fn places(profile: &Profile, start: &SessionStart, pieces: &[Piece]) 
             is_own.then_some((region.name.as_str(), region.image.path.as_str(), piece.share?))
         }));
     }
-    found.retain(|(name, image, share)| *image == start.program && is_place(name) && *share >= LEAST_SHARE);
+    // The program is called as it was typed, the file by its path.
+    let is_own = |image: &str| image.rsplit('/').next() == Some(start.program_name());
+    found.retain(|(name, image, share)| is_own(image) && is_place(name) && *share >= LEAST_SHARE);
     found.sort_by(|one, other| other.2.total_cmp(&one.2).then_with(|| one.0.cmp(other.0)));
     let below = if is_below { "in it or below" } else { "in it" };
     let place = |(name, _, share): (&str, &str, f64)| Place {
