@@ -456,10 +456,6 @@ fn divide(pending: &Pending, kind: Runs, stack: &UserStack<'_>, runs: &mut Vec<R
     runs.clear();
     // Structures on the C stack, one for each run, each of which has the address of the next one.
     let mut structure = pending.first;
-    let on_stack = |address: u64| {
-        let at = usize::try_from(address.checked_sub(stack.stack_pointer)?).ok()?;
-        Some(u64::from_ne_bytes(*stack.bytes.get(at..)?.first_chunk()?))
-    };
     let mut frames = 0;
     for frame in &pending.frames {
         let is_last = kind.is_last(frame);
@@ -469,7 +465,7 @@ fn divide(pending: &Pending, kind: Runs, stack: &UserStack<'_>, runs: &mut Vec<R
                 if is_last {
                     runs.push(Run { place: Some(structure), frames, is_whole: true });
                     frames = 0;
-                    structure = structure.checked_add(next).and_then(on_stack).unwrap_or(u64::MAX);
+                    structure = structure.checked_add(next).and_then(|at| stack.word(at)).unwrap_or(u64::MAX);
                 }
             }
             Runs::Frames { .. } if is_last => {
@@ -551,7 +547,8 @@ mod tests {
         now: u64,
     ) -> (Merged, Vec<String>) {
         python.pending[0] = Pending { tid: 9, first: STACK, end: Some(end), frames };
-        let stack = UserStack { instruction: 10, frame_pointer: 0, stack_pointer: STACK, bytes: &[] };
+        let stack =
+            UserStack { instruction: 10, frame_pointer: 0, stack_pointer: STACK, bytes: &[], missing: 0 };
         if !python.prepare(0, (pid, 9), &stack, Nanos(now)) {
             return (Merged::No, Vec::new());
         }
@@ -674,7 +671,8 @@ mod tests {
     fn runs_of_3_11_are_told_apart_by_structures_on_the_stack() {
         let stack_words = [0, STACK + 24, 0, 0, 0, u64::MAX];
         let bytes: Vec<u8> = stack_words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let stack = UserStack { instruction: 0, frame_pointer: 0, stack_pointer: STACK, bytes: &bytes };
+        let stack =
+            UserStack { instruction: 0, frame_pointer: 0, stack_pointer: STACK, bytes: &bytes, missing: 0 };
         let kind = Layout::of_version(0x030b_02f0).unwrap().runs();
         let frame = |entry: u64| InterpreterFrame { address: 1, code: 2, flags: entry << 32 };
         let mut runs = Vec::new();

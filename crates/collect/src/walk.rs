@@ -94,13 +94,13 @@ pub fn walk(
 fn step(stack: &UserStack<'_>, place: Place, caller: Caller) -> Result<Place, End> {
     const WORD: u64 = 8;
     let above = |pointer: u64, bytes: u64| pointer.checked_add(bytes).ok_or(End::Unknown);
-    let missing = if caller == Caller::Unknown { End::Unknown } else { End::Short };
+    // A guess may lead anywhere.
+    let beyond = if caller == Caller::Unknown { End::Unknown } else { End::Short };
+    let end = stack.stack_pointer.saturating_add(stack.bytes.len() as u64);
+    // Within the copy a page may not have been there.
     let word = |address: u64| {
-        let at = address.checked_sub(stack.stack_pointer).ok_or(End::Unknown)?;
-        let at = usize::try_from(at).map_err(|_| End::Unknown)?;
-        let bytes = stack.bytes.get(at..).and_then(|rest| rest.first_chunk());
-        // A guess may lead anywhere.
-        bytes.map(|bytes| u64::from_ne_bytes(*bytes)).ok_or(missing)
+        let is_beyond = address.saturating_add(WORD) > end;
+        stack.word(address).ok_or(if is_beyond { beyond } else { End::Unknown })
     };
     let base =
         |from_frame_pointer| if from_frame_pointer { place.frame_pointer } else { place.stack_pointer };
@@ -172,7 +172,7 @@ mod tests {
 
     fn walked(instruction: u64, frame_pointer: u64, words: &[u64]) -> (Vec<u64>, End, u32) {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let stack = UserStack { instruction, frame_pointer, stack_pointer: STACK, bytes: &bytes };
+        let stack = UserStack { instruction, frame_pointer, stack_pointer: STACK, bytes: &bytes, missing: 0 };
         let mut addresses = Vec::new();
         let (end, taken) = walk(&stack, code, &mut addresses, &mut Vec::new());
         (addresses, end, taken)
@@ -194,6 +194,30 @@ mod tests {
     }
 
     #[test]
+    fn a_large_buffer_whose_pages_are_not_there_is_walked_over() {
+        const PAGES: u32 = 8 * 4096;
+        let large = |address: u64| {
+            Code::Known(match address & !0xfff {
+                0x1000 => by(false, PAGES, None),
+                _ => Caller::Nobody,
+            })
+        };
+        let mut bytes = vec![0; PAGES as usize];
+        bytes[PAGES as usize - 8..].copy_from_slice(&0x3010_u64.to_ne_bytes());
+        let of = |missing| {
+            let (instruction, stack_pointer) = (0x1010, STACK + 16);
+            let stack = UserStack { instruction, frame_pointer: 0, stack_pointer, bytes: &bytes, missing };
+            let mut addresses = Vec::new();
+            let (end, took) = walk(&stack, large, &mut addresses, &mut Vec::new());
+            (addresses, end, took)
+        };
+        // The stack begins within a page, so the buffer ends in the ninth.
+        assert_eq!(of(0b0_1111_1110), (vec![0x1010, 0x3010], End::Root, PAGES));
+        // Where the caller is written down there is nothing.
+        assert_eq!(of(0b1_0000_0000), (vec![0x1010], End::Unknown, 0));
+    }
+
+    #[test]
     fn a_frame_pointer_that_was_restored_is_in_its_register() {
         let epilogue = |address: u64| match address {
             0x1010 => Code::Known(by(false, 8, Some(16))),
@@ -202,8 +226,13 @@ mod tests {
             _ => Code::None,
         };
         let bytes: Vec<u8> = [0x2010_u64, 7, 9, 0x3010].iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let stack =
-            UserStack { instruction: 0x1010, frame_pointer: STACK + 16, stack_pointer: STACK, bytes: &bytes };
+        let stack = UserStack {
+            instruction: 0x1010,
+            frame_pointer: STACK + 16,
+            stack_pointer: STACK,
+            bytes: &bytes,
+            missing: 0,
+        };
         let mut addresses = Vec::new();
         assert_eq!(walk(&stack, epilogue, &mut addresses, &mut Vec::new()).0, End::Root);
         assert_eq!(addresses, [0x1010, 0x2010, 0x3010]);

@@ -7,8 +7,8 @@
 use crate::bpf::{Code, Condition, Map, MapKind, Operation, Program, Register};
 use crate::python_frames::{self, Interpreter};
 use crate::stack_reading::{
-    CODE_SEGMENT, COPIED, CURRENT_PID_TGID, CURRENT_TASK, KEY, PAGE, SAVED_FRAME_POINTER, SAVED_INSTRUCTION,
-    SMP_PROCESSOR_ID, TASK_REGISTERS, copy_page, look_up, output, registers,
+    CODE_SEGMENT, CURRENT_PID_TGID, CURRENT_TASK, KEY, SAVED_FRAME_POINTER, SAVED_INSTRUCTION,
+    SMP_PROCESSOR_ID, TASK_REGISTERS, copy_stack, look_up, output, registers,
 };
 use crate::stream::{Cpu, MOST_COPIED, USUALLY_COPIED};
 use std::io;
@@ -16,7 +16,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 
 /// Processes that something else than the usual can be said of.
 const PROCESSES: usize = 1 << 16;
-/// In front of the bytes: how many they are, instruction, frame pointer, stack pointer.
+/// In front of the bytes: how many they are and which pages are not there (see [`copy_stack`]), instruction, frame pointer, stack pointer.
 const HEADER: i32 = 32;
 
 /// Switched on for all events of some CPUs.
@@ -137,8 +137,7 @@ fn copy<'a>(
     use Operation::{Add, And, Set, ShiftRight};
     use Register::{R0, R1, R5, R6, R7, R8, R9, R10};
     let mut code = Code::new();
-    let (end, known, in_kernel, copying, copied) =
-        (code.label(), code.label(), code.label(), code.label(), code.label());
+    let (end, known, in_kernel, copying) = (code.label(), code.label(), code.label(), code.label());
     code.register(Set, R6, R1);
     code.call(CURRENT_PID_TGID);
     code.number(ShiftRight, R0, 32);
@@ -175,17 +174,10 @@ fn copy<'a>(
         code.store(R9, place, R1);
     }
     code.store(R9, 24, R7);
-    code.number(Set, R1, 0);
-    code.store(R10, COPIED, R1);
-    // Page by page: where the stack ends, so does the copy.
-    for _ in 0..=MOST_COPIED as i32 / PAGE {
-        copy_page(&mut code, HEADER, copied);
-    }
-    code.here(copied);
-    code.load(R5, R10, COPIED);
+    copy_stack(&mut code, HEADER);
+    code.load_half(R5, R9, 0);
     code.jump_if(R5, Condition::Equal, 0, end);
     code.jump_if(R5, Condition::Above, MOST_COPIED as i32, end);
-    code.store(R9, 0, R5);
     code.number(Add, R5, HEADER);
     output(&mut code, outputs);
     code.here(end);

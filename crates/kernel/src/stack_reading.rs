@@ -3,7 +3,7 @@
 use crate::bpf::{Code, Condition, Label, Map, Operation, Register};
 use crate::stream::MOST_COPIED;
 
-pub(crate) const PAGE: i32 = 4096;
+const PAGE: i32 = 4096;
 
 // Functions of the kernel (bpf-helpers(7)).
 pub(crate) const MAP_LOOKUP: i32 = 1;
@@ -24,8 +24,8 @@ pub(crate) const STACK_POINTER: i16 = 152;
 pub(crate) const KEY: i16 = -4;
 pub(crate) const SAVED_INSTRUCTION: i16 = -16;
 pub(crate) const SAVED_FRAME_POINTER: i16 = -24;
-pub(crate) const COPIED: i16 = -32;
-pub(crate) const LENGTH: i16 = -40;
+const COPIED: i16 = -32;
+const LENGTH: i16 = -40;
 
 /// The value in a map of what was put into [`KEY`], or zero.
 pub(crate) fn look_up<'a>(code: &mut Code<'a>, map: &'a Map) {
@@ -47,11 +47,25 @@ pub(crate) fn registers(code: &mut Code<'_>, from: Register, end: Label) {
     code.load(Register::R7, from, STACK_POINTER);
 }
 
+/// Copies what is wanted of the stack (register 8 bytes from register 7 on) page by page to `header` bytes behind register 9, up to the last page that
+/// is there: a large buffer has pages that nothing was written to yet. How many bytes that are, and which pages (a bit for each) are not there and
+/// full of zeros, is written to register 9 as two numbers of 32 bits.
+pub(crate) fn copy_stack(code: &mut Code<'_>, header: i32) {
+    let copied = code.label();
+    code.number(Operation::Set, Register::R1, 0);
+    code.store(Register::R9, 0, Register::R1);
+    code.store(Register::R10, COPIED, Register::R1);
+    for page in 0..=MOST_COPIED as i32 / PAGE {
+        copy_page(code, header, page, copied);
+    }
+    code.here(copied);
+}
+
 /// Copies up to the end of a page of the stack, or as much as is wanted; goes to `copied` if that is all.
-pub(crate) fn copy_page(code: &mut Code<'_>, header: i32, copied: Label) {
-    use Operation::{Add, And, Set, Subtract};
+fn copy_page(code: &mut Code<'_>, header: i32, page: i32, copied: Label) {
+    use Operation::{Add, And, Or, Set, Subtract};
     use Register::{R0, R1, R2, R3, R4, R7, R8, R9, R10};
-    let whole = code.label();
+    let (whole, missing, next) = (code.label(), code.label(), code.label());
     code.load(R1, R10, COPIED);
     code.jump_if_register(R1, Condition::AtLeast, R8, copied);
     code.jump_if(R1, Condition::Above, MOST_COPIED as i32 - PAGE, copied);
@@ -73,11 +87,18 @@ pub(crate) fn copy_page(code: &mut Code<'_>, header: i32, copied: Label) {
     code.register(Add, R1, R9);
     code.number(Add, R1, header);
     code.call(PROBE_READ_USER);
-    code.jump_if(R0, Condition::NotEqual, 0, copied);
     code.load(R1, R10, COPIED);
     code.load(R2, R10, LENGTH);
     code.register(Add, R1, R2);
     code.store(R10, COPIED, R1);
+    code.jump_if(R0, Condition::NotEqual, 0, missing);
+    code.store_half(R9, 0, R1);
+    code.jump(next);
+    code.here(missing);
+    code.load_half(R1, R9, 4);
+    code.number(Or, R1, 1 << page);
+    code.store_half(R9, 4, R1);
+    code.here(next);
 }
 
 /// Writes register 5 bytes at register 9 into the ring of this CPU; register 6 is what the program was called with. Register 0 is less than zero

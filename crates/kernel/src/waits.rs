@@ -13,8 +13,8 @@
 use crate::bpf::{Code, Condition, Label, Map, MapKind, Operation, Program, Register};
 use crate::btf::Types;
 use crate::stack_reading::{
-    COPIED, CURRENT_TASK, KEY, PAGE, SAVED_FRAME_POINTER, SAVED_INSTRUCTION, SMP_PROCESSOR_ID,
-    TASK_REGISTERS, copy_page, look_up, output, registers,
+    CURRENT_TASK, KEY, SAVED_FRAME_POINTER, SAVED_INSTRUCTION, SMP_PROCESSOR_ID, TASK_REGISTERS, copy_stack,
+    look_up, output, registers,
 };
 pub use crate::stream::WaitState as State;
 use crate::stream::{
@@ -409,7 +409,7 @@ fn kernel_bytes(code: &mut Code<'_>, to: i16) {
 
 /// Copies the stack of the thread that goes, in register 7.
 fn copy<'a>(code: &mut Code<'a>, maps: &Maps<'a>, fields: &Fields, end: Label) {
-    let (no_stack, copied, much) = (code.label(), code.label(), code.label());
+    let (no_stack, much) = (code.label(), code.label());
     code.load_half(R1, R7, fields.tgid);
     code.store(R10, WORD, R1);
     place(code, maps, end);
@@ -429,8 +429,7 @@ fn copy<'a>(code: &mut Code<'a>, maps: &Maps<'a>, fields: &Fields, end: Label) {
     code.call(STACK);
     kernel_bytes(code, 40);
     code.number(Set, R1, 0);
-    code.store(R10, COPIED, R1);
-    for place in [8, 16, 24] {
+    for place in [0, 8, 16, 24] {
         code.store(R9, place, R1);
     }
     code.register(Set, R1, R7);
@@ -448,15 +447,10 @@ fn copy<'a>(code: &mut Code<'a>, maps: &Maps<'a>, fields: &Fields, end: Label) {
     code.jump_if(R0, Condition::Equal, 0, much);
     code.load_half(R8, R0, 0);
     code.here(much);
-    // Page by page: where the stack ends, so does the copy.
-    for _ in 0..=MOST_COPIED as i32 / PAGE {
-        copy_page(code, WAIT_HEADER, copied);
-    }
-    code.here(copied);
+    copy_stack(code, WAIT_HEADER);
     code.here(no_stack);
-    code.load(R5, R10, COPIED);
+    code.load_half(R5, R9, 0);
     code.jump_if(R5, Condition::Above, MOST_COPIED as i32, end);
-    code.store(R9, 0, R5);
     code.number(Add, R5, WAIT_HEADER);
     output(code, maps.outputs);
 }

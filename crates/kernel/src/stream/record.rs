@@ -54,6 +54,23 @@ pub struct UserStack<'a> {
     pub stack_pointer: u64,
     /// What lies at the stack pointer, as far as it was copied.
     pub bytes: &'a [u8],
+    /// Pages of it that were not there, and are zeros here: a bit for each, from the one that the stack pointer is in.
+    pub missing: u32,
+}
+
+impl UserStack<'_> {
+    /// The word at an address, if it was copied.
+    #[must_use]
+    pub fn word(&self, address: u64) -> Option<u64> {
+        const PAGE: u64 = 4096;
+        let at = address.checked_sub(self.stack_pointer)?;
+        let word = u64::from_ne_bytes(*self.bytes.get(usize::try_from(at).ok()?..)?.first_chunk()?);
+        let is_missing = |at: u64| {
+            let page = (self.stack_pointer % PAGE + at) / PAGE;
+            self.missing.checked_shr(page as u32).is_some_and(|pages| pages & 1 != 0)
+        };
+        (!is_missing(at) && !is_missing(at + 7)).then_some(word)
+    }
 }
 
 /// Frames of the kernel's stack, as a program has written them.
@@ -291,7 +308,7 @@ fn copied<'a>(at: usize, words: &'a [u64], bytes: &'a [u8]) -> Option<UserStack<
     let rest = bytes.get((at + 5) * 8..)?;
     let filled = usize::try_from(u64::from_ne_bytes(*rest.get(length..)?.first_chunk()?)).ok()?;
     let bytes = rest.get(..filled.min(length))?;
-    Some(UserStack { instruction, frame_pointer, stack_pointer, bytes })
+    Some(UserStack { instruction, frame_pointer, stack_pointer, bytes, missing: 0 })
 }
 
 /// What our own program has written in front of a sample: see [`crate::stack_copies`].
@@ -302,11 +319,17 @@ fn stack<'a>(words: &[u64], bytes: &'a [u8]) -> Option<Record<'a>> {
     if let Some(frames) = InterpreterFrames::parse(raw) {
         return Some(Record::Interpreter { pid: low(head[3]), tid: high(head[3]), frames });
     }
-    let word = |at: usize| Some(u64::from_ne_bytes(*raw.get(at..)?.first_chunk()?));
-    let bytes = raw.get(32..)?.get(..usize::try_from(word(0)?).ok()?)?;
-    let (instruction, frame_pointer, stack_pointer) = (word(8)?, word(16)?, word(24)?);
-    let stack = UserStack { instruction, frame_pointer, stack_pointer, bytes };
+    let stack = written(raw, 32)?;
     Some(Record::Stack { pid: low(head[3]), tid: high(head[3]), stack })
+}
+
+/// A stack as our own programs write it, whose bytes begin at `at`: see [`crate::stack_reading`].
+pub(super) fn written(raw: &[u8], at: usize) -> Option<UserStack<'_>> {
+    let word = |at: usize| Some(u64::from_ne_bytes(*raw.get(at..)?.first_chunk()?));
+    let bytes = raw.get(at..)?.get(..low(word(0)?) as usize)?;
+    let (missing, instruction, frame_pointer, stack_pointer) =
+        (high(word(0)?), word(8)?, word(16)?, word(24)?);
+    Some(UserStack { instruction, frame_pointer, stack_pointer, bytes, missing })
 }
 
 fn read<'a>(kind: u32, misc: u16, words: &'a [u64], bytes: &'a [u8]) -> Option<Record<'a>> {

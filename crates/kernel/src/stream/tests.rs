@@ -259,6 +259,8 @@ struct Copies {
     lengths: Vec<usize>,
     /// In how many of them `MARK` is.
     marked: usize,
+    /// And in how many of these before that pages that were not there.
+    holed: usize,
 }
 
 fn copies(cpus: &mut [Cpu], thread: u32, copies: &mut Copies) {
@@ -269,22 +271,25 @@ fn copies(cpus: &mut [Cpu], thread: u32, copies: &mut Copies) {
         while let Some(record) = ring.record() {
             let stack = match record {
                 Record::Sample(sample) => {
-                    let before: Option<Vec<u8>> = before.take();
-                    let stack = sample.stack.map(|UserStack { bytes, .. }| bytes.to_vec()).or(before);
+                    let own = |stack: UserStack<'_>| (stack.bytes.to_vec(), stack.missing);
+                    let before: Option<(Vec<u8>, u32)> = before.take();
+                    let stack = sample.stack.map(own).or(before);
                     copies.samples += usize::from(sample.tid == thread);
                     stack.filter(|_| sample.tid == thread)
                 }
                 Record::Stack { tid, stack, .. } => {
-                    before = Some(stack.bytes.to_vec());
+                    before = Some((stack.bytes.to_vec(), stack.missing));
                     assert_ne!((tid, stack.instruction), (0, 0));
                     None
                 }
                 _ => None,
             };
-            if let Some(stack) = stack {
+            if let Some((stack, missing)) = stack {
                 copies.lengths.push(stack.len());
                 let words = stack.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word));
-                copies.marked += usize::from(words.filter(|word| *word == MARK).count() >= 16);
+                let is_marked = words.filter(|word| *word == MARK).count() >= 16;
+                copies.marked += usize::from(is_marked);
+                copies.holed += usize::from(is_marked && missing.count_ones() >= 7);
             }
             ring.next();
         }
@@ -294,10 +299,10 @@ fn copies(cpus: &mut [Cpu], thread: u32, copies: &mut Copies) {
 
 /// What is taken of this thread, while it burns with `MARK` on its stack, until that is enough.
 #[track_caller]
-fn copies_until(cpus: &mut [Cpu], is_enough: impl Fn(&Copies) -> bool) -> Copies {
+fn copies_until(cpus: &mut [Cpu], burn: fn(Duration), is_enough: impl Fn(&Copies) -> bool) -> Copies {
     let mut taken = Copies::default();
     until(|| {
-        burn_marked(Duration::from_millis(20));
+        burn(Duration::from_millis(20));
         copies(cpus, own_thread(), &mut taken);
         is_enough(&taken)
     });
@@ -309,7 +314,7 @@ fn the_kernel_copies_stacks_with_samples() {
     let setup = Setup { copies: true, ..SETUP };
     let scope = Scope::Threads(vec![own_thread()]);
     let Some(mut cpus) = opened_with(&scope, setup) else { return };
-    let taken = copies_until(&mut cpus, |taken| taken.marked > 10);
+    let taken = copies_until(&mut cpus, burn_marked, |taken| taken.marked > 10);
     assert!(taken.lengths.iter().all(|length| *length <= USUALLY_COPIED as usize), "{:?}", taken.lengths);
 }
 
@@ -332,14 +337,42 @@ fn as_much_of_a_stack_is_copied_as_is_wanted() {
         // What was copied before that.
         copies(&mut cpus, own_thread(), &mut Copies::default());
         let taken = match most {
-            0 => copies_until(&mut cpus, |taken| taken.samples > 10),
-            _ => copies_until(&mut cpus, |taken| taken.marked > 3),
+            0 => copies_until(&mut cpus, burn_marked, |taken| taken.samples > 10),
+            _ => copies_until(&mut cpus, burn_marked, |taken| taken.marked > 3),
         };
         let lengths = taken.lengths;
         assert!(lengths.iter().all(|length| *length <= most as usize), "{wanted:?}: {lengths:?}");
         let longest = lengths.iter().max().copied().unwrap_or(0);
         assert!(longest >= (most as usize).min(1 << 10), "{wanted:?}: {longest}");
     }
+}
+
+/// The same below a buffer of which some pages are not there.
+#[inline(never)]
+fn burn_below_a_hole(time: Duration) {
+    const PAGE: usize = 4096;
+    let mark = std::hint::black_box([MARK; 256]);
+    let mut buffer = std::mem::MaybeUninit::<[u8; 8 * PAGE]>::uninit();
+    let whole = buffer.as_mut_ptr().cast::<u8>();
+    let page = whole.wrapping_add(whole.align_offset(PAGE));
+    // SAFETY: seven pages that begin where a page begins are within the buffer, in which nothing is.
+    let given_back = unsafe { libc::madvise(page.cast(), 7 * PAGE, libc::MADV_DONTNEED) };
+    assert_eq!(given_back, 0, "{}", io::Error::last_os_error());
+    burn(time);
+    std::hint::black_box((&mark, &mut buffer));
+}
+
+#[test]
+fn a_stack_is_copied_beyond_pages_that_are_not_there() {
+    let _turn = COPYING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let Some(mut cpus) = opened(&Scope::Machine) else { return };
+    let copying = match StackCopies::start(&mut cpus) {
+        Ok(copying) => copying,
+        Err(error) => return eprintln!("skipped: BPF is not to be had here: {error}"),
+    };
+    copying.want(std::process::id(), Some(MOST_COPIED));
+    let taken = copies_until(&mut cpus, burn_below_a_hole, |taken| taken.marked > 3);
+    assert!(taken.holed > 3, "{}", taken.holed);
 }
 
 /// A thread that burns as much CPU time as it is told to, each time, until it is no longer told.

@@ -1,6 +1,6 @@
 //! What the programs of [`crate::waits`] write.
 
-use super::record::{KernelStack, Record, UserStack};
+use super::record::{KernelStack, Record, written};
 use wire::Nanos;
 
 /// Frames that are taken of the kernel's stack.
@@ -102,9 +102,7 @@ pub(super) fn parse<'a>(words: &[u64], bytes: &'a [u8]) -> Option<Record<'a>> {
         Some(KernelStack(raw.get(at + 8..)?.get(..length)?))
     };
     if word(0)? != u64::MAX {
-        let bytes = raw.get(WAIT_HEADER as usize..)?.get(..usize::try_from(word(0)?).ok()?)?;
-        let (instruction, frame_pointer, stack_pointer) = (word(8)?, word(16)?, word(24)?);
-        let stack = UserStack { instruction, frame_pointer, stack_pointer, bytes };
+        let stack = written(raw, WAIT_HEADER as usize)?;
         let (pid, tid) = (low(head[3]), high(head[3]));
         return Some(Record::WaitBegins { pid, tid, since: Nanos(word(32)?), kernel: kernel(40)?, stack });
     }
