@@ -443,13 +443,15 @@ fn with_callees(query: &mut Query, kind: Kind, width: i64) -> Result<Counted> {
     }
     let is_counted: Vec<bool> = tree.positions.iter().map(|(image, _)| query.counts(*image)).collect();
     let mut keys = Keys::new(&query.names, gather(kind));
-    let of_position: Vec<usize> =
-        tree.positions.iter().map(|position| keys.of(*position)[0] as usize).collect();
+    let of_position: Vec<Vec<u32>> = tree.positions.iter().map(|position| keys.of(*position)).collect();
     // The same function of several builds is one.
     let names: Vec<Name> = keys.all().iter().map(|key| named(&query.names, key, kind)).collect();
     let unique: BTreeSet<&Name> = names.iter().collect();
     let numbers: HashMap<&Name, u32> = unique.iter().copied().zip(0..).collect();
-    let of: Vec<[u32; 1]> = of_position.iter().map(|key| [numbers[&names[*key]]]).collect();
+    let of: Vec<Vec<u32>> = of_position
+        .iter()
+        .map(|keys| keys.iter().map(|key| numbers[&names[*key as usize]]).collect())
+        .collect();
     let spans: Vec<(UnixSeconds, &Vec<(u32, u64)>)> =
         groups.iter().filter_map(|(group, leaves)| Some((start(group)?, leaves))).collect();
     let mut terms: BTreeMap<Name, Vec<f64>> = BTreeMap::new();
@@ -461,7 +463,7 @@ fn with_callees(query: &mut Query, kind: Kind, width: i64) -> Result<Counted> {
             tree.counts[*frame as usize] += if is_counted[place] { *count } else { 0 };
         }
         wholes.push(tree.counts.iter().sum::<u64>() as f64);
-        let tallies = tally(&tree, unique.len(), |frame| &of[tree.places[frame] as usize]);
+        let tallies = tally(&tree, unique.len(), |frame| &*of[tree.places[frame] as usize]);
         for (name, tally) in unique.iter().zip(tallies).filter(|(_, tally)| tally.total > 0) {
             terms.entry((*name).clone()).or_insert_with(|| vec![0.0; spans.len()])[nth] = tally.total as f64;
         }
@@ -524,7 +526,7 @@ fn by_label(query: &mut Query, kind: Kind, width: i64) -> Result<Counted> {
 }
 
 fn gather(kind: Kind) -> Gather {
-    if kind == Kind::Image { Gather::Image } else { Gather::Function { inlined: false } }
+    if kind == Kind::Image { Gather::Image } else { Gather::Function }
 }
 
 fn start(group: &Group) -> Option<UnixSeconds> {

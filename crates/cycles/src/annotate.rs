@@ -46,12 +46,19 @@ pub fn annotate(args: &arguments::Annotate) -> Result<Annotation> {
             printable(around.first().map_or("FUNCTION", String::as_str))
         );
     }
+    let mut own: BTreeMap<ImageId, u64> = BTreeMap::new();
+    for leaf in &leaves {
+        if symbols(leaf).first().is_some_and(|symbol| base_of(leaf, &symbol.function) == function) {
+            *own.entry(leaf.image).or_default() += leaf.count;
+        }
+    }
     let mut code: Vec<Code> = Vec::new();
     let worths = Worths::load(&args.causes, &query.db)?;
     for (image, leaves) in by_image {
         let worth = worths.of(&function, &query.names.image(image));
         let pieces = of_image(&query, image, &leaves)?.into_iter();
-        code.extend(pieces.map(|piece| Code { worth: worth.clone(), ..piece }));
+        let own = own.get(&image).copied().unwrap_or(0);
+        code.extend(pieces.map(|piece| Code { worth: worth.clone(), own, ..piece }));
     }
     code.sort_by_key(|code| std::cmp::Reverse(code.samples));
     Ok(Annotation { function, code, all: args.all, heading: query.heading.clone() })
@@ -73,6 +80,7 @@ fn of_image(query: &Query, id: ImageId, leaves: &[Leaf]) -> Result<Vec<Code>> {
         image: known.path.clone(),
         build_id: known.build_id.clone(),
         name: leaves.first().map(name).unwrap_or_default(),
+        own: 0,
         samples,
         worth: None,
         doubt: Some(doubt),
@@ -116,6 +124,7 @@ fn of_image(query: &Query, id: ImageId, leaves: &[Leaf]) -> Result<Vec<Code>> {
             image: known.path.clone(),
             build_id: known.build_id.clone(),
             name: sampled.first().map(|(_, leaf)| name(leaf)).unwrap_or_default(),
+            own: 0,
             samples: sampled.iter().map(|(_, leaf)| leaf.count).sum(),
             worth: None,
             instructions: instructions(decoded, &sampled, &segments, &mut texts),

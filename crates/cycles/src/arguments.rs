@@ -66,6 +66,11 @@ pub struct Which {
     #[arg(long)]
     pub idle: bool,
 
+    /// Samples of inlined functions are those of the function that they were inlined into, as perf report has it; otherwise inlined functions
+    /// are functions of their own
+    #[arg(long)]
+    pub no_inlined: bool,
+
     /// Ask the servers in DEBUGINFOD_URLS for names and lines that are not here (takes debuginfod-find)
     #[arg(long)]
     pub debuginfod: bool,
@@ -103,11 +108,6 @@ pub struct Top {
     /// Rank by what is in functions with all that they call, those included that only call; so --off-cpu does
     #[arg(long)]
     pub total: bool,
-
-    /// Inlined functions are functions of their own; otherwise their samples are those of the function that they
-    /// were inlined into, as perf report has it. Lines are always those of the innermost
-    #[arg(long)]
-    pub inlined: bool,
 
     /// As JSON (docs/json.md)
     #[arg(long)]
@@ -156,10 +156,6 @@ pub struct Drawing {
     /// Write folded stacks instead, to standard output or FILE
     #[arg(long)]
     pub folded: bool,
-
-    /// Leave out inlined functions: their samples are those of the function that they were inlined into
-    #[arg(long)]
-    pub no_inlined: bool,
 }
 
 #[derive(Debug, Default, Args)]

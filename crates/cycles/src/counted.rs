@@ -119,7 +119,7 @@ pub fn top(mut counted: Counted, by: &[String], code: Option<CodeKey>, top: usiz
     }
     let gather = match code {
         Some(CodeKey::Line) => Gather::Line,
-        Some(CodeKey::Function) => Gather::Function { inlined: false },
+        Some(CodeKey::Function) => Gather::Function,
         _ => Gather::Image,
     };
     let mut keys = Keys::new(&counted.names, gather);
@@ -209,7 +209,7 @@ pub const REST: &str = "[other stacks]";
 
 /// The flame graph of stacks, above boxes of those who ran, and its heading.
 #[must_use]
-pub fn flame(of: CountedStacks, inlined: bool) -> (Heading, Flame) {
+pub fn flame(of: CountedStacks) -> (Heading, Flame) {
     let CountedStacks { mut heading, names, mut tree, groups, rest } = of;
     tree.counts = vec![0; tree.len()];
     groups.values().flatten().for_each(|(frame, count)| tree.counts[*frame as usize] += count);
@@ -224,7 +224,7 @@ pub fn flame(of: CountedStacks, inlined: bool) -> (Heading, Flame) {
         let roots = texts.iter().map(|text| if text.is_empty() { NONE } else { text.as_str() });
         by_root.entry(roots.collect()).or_default().extend(leaves);
     }
-    add_branches(&mut flame, (&tree, &names), &by_root, 1.0, inlined);
+    add_branches(&mut flame, (&tree, &names), &by_root, 1.0);
     if rest > 0 {
         flame.add_alone(REST, rest);
         heading.warnings.push(Note {
@@ -263,7 +263,7 @@ mod tests {
                 .into(),
             rest,
         };
-        let (heading, flame) = flame(counted(90), true);
+        let (heading, flame) = flame(counted(90));
         let told: Vec<_> = flame
             .boxes
             .iter()
@@ -274,6 +274,6 @@ mod tests {
         assert_eq!((heading.samples, flame.total()), (100, 100));
         let note = heading.warnings.last().unwrap();
         assert!(note.message.starts_with("90 samples (90.0 %)"), "{note:?}");
-        assert!(super::flame(counted(0), true).0.warnings.iter().all(|note| note.code != "other-stacks"));
+        assert!(super::flame(counted(0)).0.warnings.iter().all(|note| note.code != "other-stacks"));
     }
 }

@@ -78,9 +78,9 @@ impl Asked {
 /// `whatif diff --flame`: the flame graph of B, with what each box was in A, and the query for B.
 pub fn flames(args: &arguments::Diff) -> Result<(Query, Flame)> {
     let (before, after) = sides(args)?;
-    let before = super::stacks::flame(&mut query_of(args, before)?, true)?;
+    let before = super::stacks::flame(&mut query_of(args, before)?)?;
     let mut query = query_of(args, after)?;
-    let mut flame = super::stacks::flame(&mut query, true)?.compared_with(&before);
+    let mut flame = super::stacks::flame(&mut query)?.compared_with(&before);
     super::stacks::value(&mut flame, &query, &Worths::load(&args.causes, &query.db)?);
     Ok((query, flame))
 }
@@ -233,7 +233,7 @@ pub fn measured(
 ) -> Measured {
     let gather = match by {
         Compared::Image => Gather::Image,
-        Compared::Function => Gather::Function { inlined: false },
+        Compared::Function => Gather::Function,
     };
     let mut keys = Keys::new(names, gather);
     let key_of: Vec<usize> = parts.positions.iter().map(|position| keys.of(*position)[0] as usize).collect();

@@ -10,11 +10,8 @@ use symbols::FunctionName;
 pub enum Gather {
     /// The image.
     Image,
-    /// The function: inlined ones by themselves, or as part of what they were inlined into.
-    Function {
-        /// Whether they are by themselves.
-        inlined: bool,
-    },
+    /// The function.
+    Function,
     /// The source line of every function at a position.
     Line,
 }
@@ -56,11 +53,10 @@ impl<'a> Keys<'a> {
         let nameless = |keys: &mut Keys<'a>| vec![keys.number(image, names.nameless(image))];
         match self.gather {
             Gather::Image => vec![self.number(image, names.image(image).path)],
-            Gather::Function { .. } if symbols.is_empty() => nameless(self),
-            Gather::Function { inlined } => {
-                let shown = if inlined { symbols } else { &symbols[symbols.len() - 1..] };
-                let mut found = Vec::with_capacity(shown.len());
-                for symbol in shown {
+            Gather::Function if symbols.is_empty() => nameless(self),
+            Gather::Function => {
+                let mut found = Vec::with_capacity(symbols.len());
+                for symbol in symbols {
                     let base = self.base(image, &symbol.function);
                     found.push(self.number(image, base));
                 }
@@ -273,6 +269,26 @@ mod tests {
         assert_eq!(partly.tally(&all), expected);
         let expected = HashMap::from([(0, of(0, 1100)), (1, of(100, 1100)), (2, of(1000, 1000))]);
         assert_eq!(partly.tally(&all[2..4]), expected);
+    }
+
+    #[test]
+    fn inlined_functions_are_functions_unless_they_are_left_out() {
+        let (image, offset) = (ImageId::new(1), Offset(1));
+        let symbol = |name: &str| archive::Symbol { function: name.into(), ..archive::Symbol::default() };
+        let mut known = archive::KnownPositions::default();
+        known.named.insert(offset, vec![symbol("tiny"), symbol("work")]);
+        let mut names = Names::of_known([].into(), HashMap::from([(image, known)]));
+        let of = |names: &Names| {
+            let mut keys = Keys::new(names, Gather::Function);
+            keys.of((image, offset))
+                .iter()
+                .map(|key| keys.all()[*key as usize].name.clone())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(of(&names), ["tiny", "work"]);
+        names.set_inlined(false);
+        assert_eq!(of(&names), ["work"]);
+        assert_eq!(names.symbols(image, Offset(2)), []);
     }
 
     #[test]

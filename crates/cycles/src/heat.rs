@@ -235,7 +235,7 @@ fn of_code(query: &mut Query, by: HeatRows, columns: Columns) -> Result<Cells> {
         HeatRows::Function => {
             query.names.learn(&query.db, parts.positions.iter().copied())?;
             query.doubt_names(&parts.positions, &super::nameless::of_parts(&parts));
-            Gather::Function { inlined: false }
+            Gather::Function
         }
         _ => Gather::Image,
     };

@@ -194,6 +194,8 @@ pub struct Names {
     /// Names that the collector has kept of files.
     kept: Option<KeptNames>,
     problems: BTreeMap<ImageId, Problem>,
+    /// Whether inlined functions are functions of their own.
+    inlined: bool,
 }
 
 impl Names {
@@ -205,7 +207,13 @@ impl Names {
             known: HashMap::new(),
             kept: None,
             problems: BTreeMap::new(),
+            inlined: true,
         }
+    }
+
+    /// Whether inlined functions are functions of their own; otherwise they are part of the function that they were inlined into.
+    pub fn set_inlined(&mut self, inlined: bool) {
+        self.inlined = inlined;
     }
 
     /// Names that were found elsewhere: [`learn`](Self::learn) is not needed, and there are no others.
@@ -316,7 +324,9 @@ impl Names {
 
     /// What is at a position, innermost inlined function first; nothing if it is unknown.
     pub fn symbols(&self, image: ImageId, offset: Offset) -> &[Symbol] {
-        self.known.get(&image).and_then(|known| known.named.get(&offset)).map_or(&[], Vec::as_slice)
+        let known = self.known.get(&image).and_then(|known| known.named.get(&offset));
+        let all = known.map_or(&[][..], Vec::as_slice);
+        if self.inlined { all } else { &all[all.len().saturating_sub(1)..] }
     }
 
     /// The functions at a position, and whether their names [are verbatim](Self::is_verbatim).

@@ -129,7 +129,9 @@ impl Query {
         if books.is_empty() {
             return Err(no_samples(&db, &selection, &span, folder)?);
         }
-        Ok(Query { db, selection, heading, names: Names::new(images), idle: which.idle, books })
+        let mut names = Names::new(images);
+        names.set_inlined(!which.no_inlined);
+        Ok(Query { db, selection, heading, names, idle: which.idle, books })
     }
 
     /// Whether samples of an image are part of the answer.
@@ -237,7 +239,9 @@ fn said(which: &Which) -> Vec<String> {
         ("image", &which.image),
     ];
     let only = which.only.iter().map(|only| format!("where {}", only.text));
-    asked.iter().filter_map(|(what, name)| Some(format!("{what} {}", name.as_ref()?))).chain(only).collect()
+    let not_inlined = which.no_inlined.then(|| "inlined functions in their callers".to_owned());
+    let said = asked.iter().filter_map(|(what, name)| Some(format!("{what} {}", name.as_ref()?)));
+    said.chain(only).chain(not_inlined).collect()
 }
 
 /// The time that is asked for, if any is.

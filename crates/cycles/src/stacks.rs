@@ -28,29 +28,23 @@ pub fn stacks(query: &mut Query) -> Result<Stacks> {
 ///
 /// # Errors
 /// What the database says.
-pub fn flame(query: &mut Query, inlined: bool) -> Result<Flame> {
-    flame_of(query, &Roots::default(), inlined)
+pub fn flame(query: &mut Query) -> Result<Flame> {
+    flame_of(query, &Roots::default())
 }
 
 /// The same with these as its outermost boxes.
 ///
 /// # Errors
 /// What the database says.
-pub fn flame_of(query: &mut Query, roots: &Roots, inlined: bool) -> Result<Flame> {
+pub fn flame_of(query: &mut Query, roots: &Roots) -> Result<Flame> {
     let mut flame = Flame::default();
-    add_forest(&mut flame, query, roots, 1.0, inlined)?;
+    add_forest(&mut flame, query, roots, 1.0)?;
     flame.add_up();
     Ok(flame)
 }
 
 /// Adds the stacks of a query above their outermost boxes, with so many samples for each that it has; returns how many there are now.
-fn add_forest(
-    flame: &mut Flame,
-    query: &mut Query,
-    Roots(by): &Roots,
-    scale: f64,
-    inlined: bool,
-) -> Result<u64> {
+fn add_forest(flame: &mut Flame, query: &mut Query, Roots(by): &Roots, scale: f64) -> Result<u64> {
     let (tree, groups) = query.forest(by)?;
     query.names.learn(&query.db, tree.positions.iter().copied())?;
     query.doubt_names(&tree.positions, &nameless::of_tree(&tree));
@@ -62,7 +56,7 @@ fn add_forest(
         let roots = (0..roots.len()).filter(is_shown).map(|at| roots[at].as_str()).collect();
         shown.entry(roots).or_default().extend(leaves);
     }
-    Ok(add_branches(flame, (&tree, &query.names), &shown, scale, inlined))
+    Ok(add_branches(flame, (&tree, &query.names), &shown, scale))
 }
 
 /// Adds the part of a tree that each of those who ran has samples in, above their boxes; otherwise as [`add_forest`].
@@ -71,7 +65,6 @@ pub fn add_branches(
     (tree, names): (&Tree, &Names),
     of: &BTreeMap<Vec<&str>, Vec<(u32, u64)>>,
     scale: f64,
-    inlined: bool,
 ) -> u64 {
     let mut samples = 0;
     for (roots, leaves) in of {
@@ -84,7 +77,7 @@ pub fn add_branches(
             left -= *count as f64;
         }
         samples += branch.counts.iter().sum::<u64>();
-        flame.add_above(roots, &named(&branch, names), inlined);
+        flame.add_above(roots, &named(&branch, names));
     }
     samples
 }
@@ -140,7 +133,7 @@ fn branch(tree: &Tree, leaves: &[(u32, u64)]) -> Tree {
 ///
 /// # Errors
 /// What the database says; what was sampled is no clock.
-pub fn both(query: &mut Query, off: &mut Query, roots: &Roots, inlined: bool) -> Result<Flame> {
+pub fn both(query: &mut Query, off: &mut Query, roots: &Roots) -> Result<Flame> {
     let (Some(on_each), Some(off_each)) = (query.heading.nanos_per_sample, off.heading.nanos_per_sample)
     else {
         bail!(
@@ -149,8 +142,8 @@ pub fn both(query: &mut Query, off: &mut Query, roots: &Roots, inlined: bool) ->
         );
     };
     let mut flame = Flame::default();
-    let samples = add_forest(&mut flame, query, roots, on_each / off_each, inlined)?
-        + add_forest(&mut flame, off, roots, 1.0, inlined)?;
+    let samples =
+        add_forest(&mut flame, query, roots, on_each / off_each)? + add_forest(&mut flame, off, roots, 1.0)?;
     flame.add_up();
     let heading = &mut query.heading;
     heading.event = format!("{} and {OFF_CPU}", heading.event);

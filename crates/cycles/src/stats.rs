@@ -52,7 +52,7 @@ pub fn stats(args: &arguments::Stats) -> Result<Variation> {
     );
     let gather = match args.by {
         Compared::Image => Gather::Image,
-        Compared::Function => Gather::Function { inlined: false },
+        Compared::Function => Gather::Function,
     };
     let mut keys = Keys::new(&query.names, gather);
     let key_of: Vec<usize> = parted.positions.iter().map(|position| keys.of(*position)[0] as usize).collect();

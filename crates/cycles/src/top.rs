@@ -19,7 +19,7 @@ pub fn top(args: &arguments::Top) -> Result<Top> {
     let gather = match args.by.code {
         None => return by_label(args, query),
         Some(CodeKey::Image) => Gather::Image,
-        Some(CodeKey::Function) => Gather::Function { inlined: args.inlined },
+        Some(CodeKey::Function) => Gather::Function,
         Some(CodeKey::Line) => Gather::Line,
         Some(CodeKey::Outside(outside)) => return by_outside(args, query, outside),
     };

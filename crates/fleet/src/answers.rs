@@ -29,7 +29,8 @@ pub fn top(source: &mut dyn Source, args: &arguments::Top) -> Result<Top, Error>
     question.who.clone_from(&args.by.who);
     let (_, heading) = headed(source, &mut question, args.which.event.as_deref())?;
     let has_names = matches!(args.by.code, Some(CodeKey::Function | CodeKey::Line));
-    let counted = counted(source, &question, heading, has_names)?;
+    let mut counted = counted(source, &question, heading, has_names)?;
+    counted.names.set_inlined(!args.which.no_inlined);
     let by: Vec<String> = args.by.who.iter().map(Who::to_string).collect();
     Ok(counted::top(counted, &by, args.by.code, args.top))
 }
@@ -39,7 +40,11 @@ pub fn diff(source: &mut dyn Source, args: &arguments::Diff) -> Result<Differenc
     let (before, after) = (args.before.as_str(), args.after.as_str());
     // Conditions may be about functions whatever is shown.
     let has_names = args.by == cycles::arguments::Compared::Function || !args.fail_if.is_empty();
-    let mut side = |question: Question| spread(source, question, args.which.event.as_deref(), has_names);
+    let mut side = |question: Question| {
+        let (mut counted, width) = spread(source, question, args.which.event.as_deref(), has_names)?;
+        counted.names.set_inlined(!args.which.no_inlined);
+        Ok::<_, Error>((counted, width))
+    };
     let (a, b) =
         (Rc::new(side(side_of(before, &args.which)?)?), Rc::new(side(side_of(after, &args.which)?)?));
     let mut difference = counted::difference((before, &a.0, a.1), (after, &b.0, b.1), args.by, args.top);

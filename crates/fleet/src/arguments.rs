@@ -124,6 +124,10 @@ pub struct Which {
     /// Count idle CPUs, too
     #[arg(long)]
     pub idle: bool,
+
+    /// Samples of inlined functions are those of the function that they were inlined into; otherwise inlined functions are functions of their own
+    #[arg(long)]
+    pub no_inlined: bool,
 }
 
 impl Which {

@@ -32,7 +32,8 @@ pub fn flame(source: &mut dyn Source, args: &arguments::Flame) -> Result<(Headin
     let order: BTreeSet<(&str, u64)> = frames.iter().map(|(place, _)| *place).collect();
     let order: Vec<(&str, u64)> = order.into_iter().collect();
     let index: HashMap<(&str, u64), u32> = order.iter().copied().zip(0..).collect();
-    let (names, positions) = code_of(source, &order, true)?;
+    let (mut names, positions) = code_of(source, &order, true)?;
+    names.set_inlined(!args.which.no_inlined);
     let tree = Tree {
         positions,
         parents: frames.iter().map(|(_, caller)| *caller).collect(),
@@ -41,5 +42,5 @@ pub fn flame(source: &mut dyn Source, args: &arguments::Flame) -> Result<(Headin
     };
     // A server may have got more since it said which stacks there are.
     let rest = samples.saturating_sub(shown);
-    Ok(counted::flame(CountedStacks { heading, names, tree, groups, rest }, !args.drawing.no_inlined))
+    Ok(counted::flame(CountedStacks { heading, names, tree, groups, rest }))
 }

@@ -231,7 +231,7 @@ fn a_flame_graph_has_all_samples() {
     };
     let mut query = cycles::Query::new(&which).unwrap();
     let roots = cycles::Roots(vec![cycles::LabelKey::Process]);
-    let of_tools = cycles::flame_of(&mut query, &roots, true).unwrap();
+    let of_tools = cycles::flame_of(&mut query, &roots).unwrap();
     assert_eq!((heading.samples, heading.books), (query.heading.samples, query.heading.books));
     // A build is one wherever it lies there; here it is known by the first of its paths.
     let sums = |flame: &cycles::Flame| {

@@ -106,15 +106,7 @@ fn tools() -> Vec<Asked> {
     let causes = || Causes { recordings: Vec::new(), no_recordings: false };
     let top = move |which: &Which, by: &str| {
         let by = by.parse().unwrap();
-        let args = Top {
-            which: which.clone(),
-            causes: causes(),
-            by,
-            top: 20,
-            inlined: true,
-            total: false,
-            json: false,
-        };
+        let args = Top { which: which.clone(), causes: causes(), by, top: 20, total: false, json: false };
         cycles::top(&args).map(|answer| drawn(&answer)).map_err(wrong)
     };
     let diff = move |which: &Which, before: &str, after: &str| {
@@ -170,7 +162,7 @@ fn tools() -> Vec<Asked> {
             Box::new(|which| {
                 let mut query = cycles::Query::new(which).map_err(wrong)?;
                 let stacks = cycles::stacks(&mut query).map_err(wrong)?;
-                let flame = Flame::new(&stacks, true);
+                let flame = Flame::new(&stacks);
                 for text in [draw::page(&query.heading, &flame), draw::folded(&flame)] {
                     assert!(!text.contains('\u{1b}'));
                 }

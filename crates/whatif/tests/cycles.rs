@@ -30,12 +30,14 @@ fn warm_in_this_test(n: u64) -> u64 {
     std::hint::black_box(n).rotate_left(7) ^ std::hint::black_box(hot_in_this_test(n))
 }
 
-/// The offsets in the file of the instructions of a function, by its name.
+/// Offsets in the file within the instructions of a function, by its name: of its own, for what is inlined into it the compiler decides.
 fn offsets(image: &Image, function: &str) -> Vec<u64> {
+    let scope = Scope::new(ScopeOptions::default()).unwrap();
     let entry = image.function_entries(function).into_iter().next().expect("the function is there");
     let range = image.container(entry).unwrap();
     let offset = |address| image.file_offset(Svma(address)).unwrap().0;
-    (range.start.0..range.end.0).step_by(4).map(offset).collect()
+    let is_own = |address: &u64| image.frames(Svma(*address), &scope).len() == 1;
+    (range.start.0..range.end.0).filter(is_own).map(offset).collect()
 }
 
 fn this_program() -> PathBuf {
@@ -400,7 +402,20 @@ fn counts_of(data: &serde_json::Value) -> BTreeMap<(String, String), (u64, u64)>
 #[test]
 fn the_flame_page_counts_what_the_tables_count() {
     let made = made();
-    made.text(&["flame", "--no-inlined"]);
+    for option in [None, Some("--no-inlined")] {
+        let with = |words: &[&'static str]| words.iter().copied().chain(option).collect::<Vec<_>>();
+        made.text(&with(&["flame"]));
+        let counts = counts_of(&flame_data(&made, "whatif-flame.html"));
+        let top = made.json(&with(&["top", "--top", "1000"]));
+        let of_list = made.json(&with(&["list", "hot_in_this_test"]))["sources"][0]["samples"].clone();
+        let of_annotate = made.json(&with(&["annotate", "hot_in_this_test"]))["code"][0]["own"].clone();
+        let hot = &by_name(&top["rows"])["all::cycles::hot_in_this_test"];
+        let image = hot["image"].as_str().unwrap().to_owned();
+        let (of_flame, _) = counts[&("all::cycles::hot_in_this_test".to_owned(), image)];
+        let all = [of_flame.into(), of_list, of_annotate];
+        assert!(all.iter().all(|samples| *samples == hot["samples"]), "{option:?}: {all:?}, {hot}");
+    }
+    made.text(&["flame"]);
     let data = flame_data(&made, "whatif-flame.html");
     let counts = counts_of(&data);
     let top = made.json(&["top", "--top", "1000"]);

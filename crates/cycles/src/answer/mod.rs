@@ -361,7 +361,9 @@ pub struct Code {
     pub build_id: String,
     /// The function's full name.
     pub name: String,
-    /// Samples in it.
+    /// Samples of the function itself in this image, wherever it was inlined and without what was inlined into it.
+    pub own: u64,
+    /// Samples in the instructions, with what is inlined there.
     pub samples: u64,
     /// What making the function faster is worth.
     pub worth: Option<Worth>,

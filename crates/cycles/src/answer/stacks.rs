@@ -213,17 +213,17 @@ pub struct Flame {
 }
 
 impl Flame {
-    /// Merges what has the same functions on its stack; inlined functions are functions of their own if `inlined`.
-    pub fn new(stacks: &Stacks, inlined: bool) -> Flame {
+    /// Merges what has the same functions on its stack.
+    pub fn new(stacks: &Stacks) -> Flame {
         let mut flame = Flame::default();
-        flame.add(StackNode::NONE, stacks, inlined);
+        flame.add(StackNode::NONE, stacks);
         flame.add_up();
         flame
     }
 
     /// Adds the stacks of some who ran above boxes of their own, such as process and thread, of which the outer ones may be there.
     /// [`add_up`](Self::add_up) comes after the last one.
-    pub(crate) fn add_above(&mut self, roots: &[&str], stacks: &Stacks, inlined: bool) {
+    pub(crate) fn add_above(&mut self, roots: &[&str], stacks: &Stacks) {
         let mut root = StackNode::NONE;
         for text in roots {
             let name = self.name(text, "", CodeKind::Process);
@@ -232,7 +232,7 @@ impl Flame {
                 self.boxes.len() as u32 - 1
             });
         }
-        self.add(root, stacks, inlined);
+        self.add(root, stacks);
     }
 
     /// Adds a box of samples of which nothing else is said, with none above it.
@@ -241,7 +241,7 @@ impl Flame {
         self.boxes.push(FlameBox { parent: StackNode::NONE, name, own: samples, ..FlameBox::default() });
     }
 
-    fn add(&mut self, root: u32, stacks: &Stacks, inlined: bool) {
+    fn add(&mut self, root: u32, stacks: &Stacks) {
         let mut names: HashMap<(&str, u32), u32> = HashMap::new();
         let mut known: HashMap<(u32, u32), u32> = HashMap::new();
         let mut box_of: Vec<u32> = Vec::with_capacity(stacks.nodes.len());
@@ -250,9 +250,7 @@ impl Flame {
         for node in &stacks.nodes {
             let mut at = if node.parent == StackNode::NONE { root } else { box_of[node.parent as usize] };
             let position = &stacks.positions[node.position as usize];
-            let lines =
-                if inlined { &position.lines[..] } else { &position.lines[position.lines.len() - 1..] };
-            for line in lines.iter().rev() {
+            for line in position.lines.iter().rev() {
                 let image = &stacks.images[position.image as usize];
                 let name = *names
                     .entry((&line.base, position.image))
@@ -341,10 +339,19 @@ impl Flame {
 mod tests {
     use super::*;
 
+    /// The example without inlined functions.
+    fn outermost() -> Stacks {
+        let mut stacks = Stacks::example();
+        for position in &mut stacks.positions {
+            position.lines.drain(..position.lines.len() - 1);
+        }
+        stacks
+    }
+
     #[test]
     fn what_has_the_same_functions_is_merged() {
-        let boxes = |inlined| {
-            let flame = Flame::new(&Stacks::example(), inlined);
+        let boxes = |stacks: &Stacks| {
+            let flame = Flame::new(stacks);
             flame
                 .boxes
                 .iter()
@@ -352,20 +359,20 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         let of = |name: &str, own, total| (name.to_owned(), own, total);
-        assert_eq!(boxes(false), [of("main", 1, 1111), of("work", 110, 1110), of("work", 1000, 1000)]);
         assert_eq!(
-            boxes(true),
+            boxes(&Stacks::example()),
             [of("main", 1, 1111), of("work", 100, 1110), of("tiny", 10, 10), of("work", 1000, 1000)]
         );
+        assert_eq!(boxes(&outermost()), [of("main", 1, 1111), of("work", 110, 1110), of("work", 1000, 1000)]);
     }
 
     #[test]
     fn processes_are_boxes_of_their_own_and_stacks_that_begin_nowhere_are_marked() {
         let mut flame = Flame::default();
-        let mut other = Stacks::example();
+        let mut other = outermost();
         other.positions[0].lines[0].base = "serve".to_owned();
-        flame.add_above(&["a"], &Stacks::example(), false);
-        flame.add_above(&["b"], &other, false);
+        flame.add_above(&["a"], &outermost());
+        flame.add_above(&["b"], &other);
         flame.add_up();
         let told: Vec<_> = flame
             .boxes
@@ -378,7 +385,7 @@ mod tests {
         assert_eq!(told, [of("a", "main", false), of("b", "serve", true)].concat());
         assert_eq!(flame.total(), 2222);
         // What starts it has no name.
-        let mut stripped = Stacks::example();
+        let mut stripped = outermost();
         stripped.positions[0].lines[0].base = "[server]".to_owned();
         stripped.positions[2].lines[0].base = "__libc_start_main".to_owned();
         for (calls_more, is_cut) in [(true, true), (false, false)] {
@@ -388,7 +395,7 @@ mod tests {
                 stripped.nodes[0].count = 0;
                 stripped.nodes[2].parent = 1;
             }
-            flame.add_above(&["c"], &stripped, false);
+            flame.add_above(&["c"], &stripped);
             flame.add_up();
             assert_eq!(flame.boxes[1].is_cut, is_cut, "{:?}", flame.boxes);
         }
@@ -398,19 +405,19 @@ mod tests {
 
     #[test]
     fn a_comparison_has_what_was_before_and_what_is_gone() {
-        let mut old = Stacks::example();
+        let mut old = outermost();
         old.nodes[2].count = 40;
         old.positions[0].lines[0].base = "old_main".to_owned();
-        let mut before = Flame::new(&Stacks::example(), false);
-        let gone = Flame::new(&old, false);
+        let mut before = Flame::new(&outermost());
+        let gone = Flame::new(&old);
         before.boxes[1].own = 7;
         before.add_up();
-        let flame = Flame::new(&Stacks::example(), false).compared_with(&before);
+        let flame = Flame::new(&outermost()).compared_with(&before);
         let told = |flame: &Flame| -> Vec<(u64, u64, (u64, u64))> {
             flame.boxes.iter().map(|one| (one.own, one.total, one.before)).collect()
         };
         assert_eq!(told(&flame), [(1, 1111, (1, 1008)), (110, 1110, (7, 1007)), (1000, 1000, (1000, 1000))]);
-        let flame = Flame::new(&Stacks::example(), false).compared_with(&gone);
+        let flame = Flame::new(&outermost()).compared_with(&gone);
         assert_eq!(told(&flame)[..3], [(1, 1111, (0, 0)), (110, 1110, (0, 0)), (1000, 1000, (0, 0))]);
         assert_eq!(told(&flame)[3..], [(0, 0, (1, 1051)), (0, 0, (50, 1050)), (0, 0, (1000, 1000))]);
         assert_eq!(flame.total(), 1111);

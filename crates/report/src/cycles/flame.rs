@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn hostile_names_stay_in_the_data() {
-        let mut flame = Flame::new(&Stacks::example(), false);
+        let mut flame = Flame::new(&Stacks::example());
         flame.names[1].function = "</script><img src=x onerror=alert(1)>\u{202e}".to_owned();
         let page = page(&Heading::default(), &flame);
         assert!(!page.contains("<img"), "{page}");
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn every_box_has_its_parent() {
-        let flame = Flame::new(&Stacks::example(), true);
+        let flame = Flame::new(&Stacks::example());
         let heading = Heading::default();
         let data = data(&heading, &flame, None);
         let parents: Vec<i64> = data.boxes.chunks(4).map(|four| four[0]).collect();
@@ -139,8 +139,8 @@ mod tests {
 
     #[test]
     fn of_many_boxes_the_widest_are_left_with_their_callers_and_names() {
-        let before = Flame::new(&Stacks::example(), true);
-        let flame = Flame::new(&Stacks::example(), true).compared_with(&before);
+        let before = Flame::new(&Stacks::example());
+        let flame = Flame::new(&Stacks::example()).compared_with(&before);
         let heading = Heading::default();
         let data = widest(&heading, &flame, Some("before"), 2);
         // main 1111, work 1110, tiny 10, work 1000.
@@ -155,11 +155,11 @@ mod tests {
 
     #[test]
     fn a_comparison_has_what_was_before() {
-        let before = Flame::new(&Stacks::example(), false);
-        let flame = Flame::new(&Stacks::example(), false).compared_with(&before);
+        let before = Flame::new(&Stacks::example());
+        let flame = Flame::new(&Stacks::example()).compared_with(&before);
         let page = comparison(&Heading::default(), &flame, "2d..<1d");
         assert!(page.contains(
-            r#""before":{"asked":"2d..\u003c1d","samples":1111,"boxes":[1,1111,110,1110,1000,1000]}"#
+            r#""before":{"asked":"2d..\u003c1d","samples":1111,"boxes":[1,1111,100,1110,10,10,1000,1000]}"#
         ));
         assert!(page.contains(r#""kind":"program""#) && page.contains(r#""cut":[]"#), "{page}");
     }

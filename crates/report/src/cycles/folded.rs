@@ -42,11 +42,11 @@ mod tests {
     #[test]
     fn one_line_for_each_stack() {
         assert_eq!(
-            folded(&Flame::new(&Stacks::example(), false)),
-            "main 1\nmain;work 110\nmain;work;work 1000\n"
+            folded(&Flame::new(&Stacks::example())),
+            "main 1\nmain;work 100\nmain;work;tiny 10\nmain;work;work 1000\n"
         );
-        let mut hostile = Flame::new(&Stacks::example(), false);
+        let mut hostile = Flame::new(&Stacks::example());
         hostile.names[1].function = "a;b\n\u{1b}[2J 7".to_owned();
-        assert_eq!(folded(&hostile).lines().nth(1).unwrap(), r"main;a:b\n\u{1b}[2J 7 110");
+        assert_eq!(folded(&hostile).lines().nth(1).unwrap(), r"main;a:b\n\u{1b}[2J 7 100");
     }
 }

@@ -11,10 +11,10 @@ pub fn export(which: &Which, format: Format) -> Result<Vec<u8>> {
     let write: fn(&Query, &Stacks) -> Vec<u8> = match format {
         Format::Pprof => |query, stacks| draw::pprof(&query.heading, stacks),
         Format::Otlp => |query, stacks| draw::otlp(&query.heading, stacks),
-        Format::Folded => |_, stacks| draw::folded(&Flame::new(stacks, true)).into_bytes(),
+        Format::Folded => |_, stacks| draw::folded(&Flame::new(stacks)).into_bytes(),
         Format::Html => {
             let mut query = Query::new(which)?;
-            let flame = cycles::flame(&mut query, true)?;
+            let flame = cycles::flame(&mut query)?;
             return Ok(draw::page(&query.heading, &flame).into_bytes());
         }
         _ => bail!(

@@ -11,12 +11,11 @@ use std::path::{Path, PathBuf};
 /// `whatif flame`.
 pub fn flame(args: &cli::Flame) -> Result<()> {
     let mut query = Query::new(&args.which)?;
-    let inlined = !args.drawing.no_inlined;
     let mut flame = if args.both {
         let mut off = Query::new(&Which { off_cpu: true, event: None, ..args.which.clone() })?;
-        cycles::both(&mut query, &mut off, &args.roots, inlined)?
+        cycles::both(&mut query, &mut off, &args.roots)?
     } else {
-        cycles::flame_of(&mut query, &args.roots, inlined)?
+        cycles::flame_of(&mut query, &args.roots)?
     };
     if !args.drawing.folded {
         cycles::value(&mut flame, &query, &Worths::load(&args.causes, &query.db)?);

@@ -129,12 +129,11 @@ fn span(settings: &Settings, which: &Which) -> Result<String> {
         causes: causes.clone(),
         by: GroupBy { labels: Vec::new(), code: Some(CodeKey::Function) },
         top: LISTED,
-        inlined: false,
         total: false,
         json: true,
     })?;
     let mut query = Query::new(which)?;
-    let mut flame = cycles::flame(&mut query, true)?;
+    let mut flame = cycles::flame(&mut query)?;
     cycles::value(&mut flame, &query, &Worths::load(causes, &query.db)?);
     let next = [
         settings.command(&["top"], words(which)),

@@ -176,6 +176,7 @@ impl Filters {
             event: self.event.clone(),
             epoch: self.epoch.clone(),
             idle: self.idle,
+            no_inlined: false,
         }
     }
 }
