@@ -1,6 +1,6 @@
 //! A function's instructions, with counts.
 
-use super::heading::{self, lines};
+use super::heading::{self, WHOLE, lines};
 use super::quantity::{count, percent};
 use super::worth;
 use super::{Answer, at_least};
@@ -20,15 +20,17 @@ impl Answer for Annotation {
     fn draw(&self, style: Style) -> String {
         let style = at_least(style);
         let mut out = String::new();
-        heading::draw(&self.heading, &mut out, style);
-        for code in &self.code {
-            let share = code.samples as f64 / self.heading.samples.max(1) as f64;
+        heading::draw_title(&self.heading, &mut out, style);
+        for (nth, code) in self.code.iter().enumerate() {
+            if nth > 0 {
+                out.push('\n');
+            }
             let title = format!(
-                "{} in {}: {} samples, {}",
+                "{} in {}: {} self, {} with what is inlined",
                 code.name,
                 code.image,
-                count(code.samples),
-                percent(share)
+                percent(share(self, code.own)),
+                percent(share(self, code.samples))
             );
             lines(&mut out, style, Colour::Bold, "", &printable(&title));
             if let Some(worth) = &code.worth {
@@ -38,14 +40,24 @@ impl Answer for Annotation {
                 lines(&mut out, style, Colour::Yellow, "! ", &printable(doubt));
             }
             draw_code(self, &mut out, code, style);
-            out.push('\n');
         }
+        heading::draw_below(&self.heading, WHOLE, &mut out, style);
         out
     }
 }
 
+/// Of the samples of the whole answer.
+fn share(annotation: &Annotation, samples: u64) -> f64 {
+    samples as f64 / annotation.heading.samples.max(1) as f64
+}
+
 fn draw_code(annotation: &Annotation, out: &mut String, code: &Code, style: Style) {
     let most = code.instructions.iter().map(|instruction| instruction.samples).max().unwrap_or(0);
+    let head = format!("{:>8} {:>7}  {:>8}  instruction", "self", "samples", "address");
+    if most > 0 {
+        out.push_str(&paint(style, Colour::Dim, &head));
+        out.push('\n');
+    }
     let mut before: Option<(&Option<String>, Option<u32>)> = None;
     for run in code.instructions.chunk_by(|a, b| a.samples == 0 && b.samples == 0) {
         let hidden = if annotation.all || run.len() < LONG { 0..0 } else { STAY..run.len() - STAY };
@@ -72,13 +84,13 @@ fn draw_code(annotation: &Annotation, out: &mut String, code: &Code, style: Styl
             }
             before = Some(place);
             let samples = instruction.samples;
-            let (share, number) = match samples {
+            let (part, number) = match samples {
                 0 => (String::new(), String::new()),
-                n => (percent(n as f64 / code.samples.max(1) as f64), count(n)),
+                n => (percent(share(annotation, n)), count(n)),
             };
             let colour = if samples > 0 && samples * 5 >= most { Colour::Yellow } else { Colour::Plain };
             let text = format!(
-                "{share:>8} {number:>7}  {:>8x}  {}",
+                "{part:>8} {number:>7}  {:>8x}  {}",
                 instruction.address,
                 printable(&instruction.text.replace('\t', " "))
             );

@@ -1,7 +1,7 @@
 //! What is different between two selections.
 
 use super::grid::{self, Cells, Set};
-use super::heading::{self, lines};
+use super::heading::{self, WHOLE, lines};
 use super::quantity::{count, percent, plus_minus, signed};
 use super::worth;
 use super::{Answer, at_least};
@@ -17,8 +17,8 @@ impl Answer for Difference {
         let style = at_least(style);
         let mut out = String::new();
         for (side, name) in [(&self.a, "A"), (&self.b, "B")] {
-            lines(&mut out, style, Colour::Bold, "", &printable(&format!("{name}: {}", side.asked)));
-            heading::draw(&side.heading, &mut out, style);
+            let title = format!("{name}: {}: {}", printable(&side.asked), heading::title(&side.heading));
+            lines(&mut out, style, Colour::Bold, "", &title);
         }
         let columns = [
             ("A", Set::Right),
@@ -51,10 +51,13 @@ impl Answer for Difference {
             let more = format!("… and {} more: --top {}", self.more, self.changes.len() + self.more);
             lines(&mut out, style, Colour::Dim, "  ", &more);
         }
-        let what = match self.per.as_str() {
-            "second" => "Per cent of one CPU, for each CPU of the machine.",
-            _ => "Per cent of the samples of each side.",
+        let (whole, what) = match self.per.as_str() {
+            "second" => ("", "Per cent of one CPU, for each CPU of the machine."),
+            _ => (WHOLE, "Per cent of the samples of each side."),
         };
+        for (side, name) in [(&self.a, "A"), (&self.b, "B")] {
+            heading::draw_below(&side.heading, &format!("{name}: {whole}"), &mut out, style);
+        }
         let basis = |side: &Side, name: &str| match side.spans {
             0 => format!(
                 "{name}: from counts alone (too few spans of time to see how much they vary), so they may be too narrow"

@@ -1,4 +1,4 @@
-//! The heading of every answer: what was asked, how many samples there should be, and what became of them.
+//! What every answer has above and below it: what was asked; how many samples there should be, and what became of them.
 
 use super::quantity::{count, percent, span};
 use crate::terminal::Style;
@@ -7,8 +7,8 @@ use crate::terminal::paint::{Colour, paint};
 use cycles::{Books, Heading, OFF_CPU};
 use profile::printable;
 
-/// Appends the heading and its warnings, and an empty line.
-pub(super) fn draw(heading: &Heading, out: &mut String, style: Style) {
+/// What was asked, for a line above the answer.
+pub(super) fn title(heading: &Heading) -> String {
     let cpus = if heading.cpus == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", heading.cpus) };
     let machines = match heading.machines.as_slice() {
         [one] => format!("{one} ({cpus})"),
@@ -19,14 +19,25 @@ pub(super) fn draw(heading: &Heading, out: &mut String, style: Style) {
     for part in &heading.selection {
         title.push_str(&format!(", {part}"));
     }
-    lines(out, style, Colour::Bold, "", &printable(&title));
-    lines(out, style, Colour::Plain, "  ", &account(heading));
+    printable(&title).into_owned()
+}
+
+/// Appends that line.
+pub(super) fn draw_title(heading: &Heading, out: &mut String, style: Style) {
+    lines(out, style, Colour::Bold, "", &title(heading));
+}
+
+/// Appends what belongs below the answer: how many samples there are, in a line that begins with `lead`, and the warnings.
+pub(super) fn draw_below(heading: &Heading, lead: &str, out: &mut String, style: Style) {
+    lines(out, style, Colour::Plain, "  ", &format!("{lead}{}", account(heading)));
     for note in &heading.warnings {
         lines(out, style, Colour::Yellow, "! ", &printable(&note.message));
         lines(out, style, Colour::Plain, "  ", &printable(&note.advice));
     }
-    out.push('\n');
 }
+
+/// Before the number of samples that all shares above it are of.
+pub(super) const WHOLE: &str = "100 % = ";
 
 /// What the column of times is called.
 pub(super) fn time_of(heading: &Heading) -> &'static str {
@@ -38,40 +49,22 @@ pub(super) fn kind_of_time(heading: &Heading) -> &'static str {
     if heading.event == OFF_CPU { "off-cpu" } else { "cpu" }
 }
 
-/// The books in words.
+/// The samples that the answer is about, and what became of all that were expected.
 fn account(heading: &Heading) -> String {
-    let Books { expected, stored, unknown, lost, idle, covered_ns, .. } = heading.books;
-    let of = |part: u64| if expected > 0 { part as f64 / expected as f64 } else { 0.0 };
-    let taken = stored + unknown;
-    let balance = format!(
-        "{} = stored {} + unknown {} ({}) + lost {} ({})",
-        count(expected),
-        count(stored),
-        count(unknown),
-        percent(of(unknown)),
-        count(lost),
-        percent(of(lost))
-    );
-    if heading.event == OFF_CPU {
-        return format!(
-            "samples of time that threads wait, {} each: {balance}, {} of waiting; {} samples here",
-            span(heading.nanos_per_sample.unwrap_or(0.0).round() as u64),
-            span(covered_ns),
-            count(heading.samples)
-        );
-    }
-    let idle_share = if taken > 0 { idle as f64 / taken as f64 } else { 0.0 };
+    let Books { expected, unknown, lost, idle, .. } = heading.books;
+    let of = |part: u64| percent(if expected > 0 { part as f64 / expected as f64 } else { 0.0 });
+    let each = match heading.nanos_per_sample {
+        Some(each) if heading.event == OFF_CPU => {
+            format!(" of {} that threads wait", span(each.round() as u64))
+        }
+        _ => String::new(),
+    };
     let idle = match (idle, heading.with_idle) {
         (0, _) => String::new(),
-        (_, true) => format!(", {} of them idle", percent(idle_share)),
-        (_, false) => format!(", {} of them idle and left out", percent(idle_share)),
+        (_, true) => format!("idle {}, ", of(idle)),
+        (_, false) => format!("idle {} left out, ", of(idle)),
     };
-    format!(
-        "expected {balance}{idle}; {:.1} a second and CPU in {} of CPU time; {} samples here",
-        heading.rate,
-        span(covered_ns),
-        count(heading.samples)
-    )
+    format!("{} samples{each}; {idle}lost {}, unknown {}", count(heading.samples), of(lost), of(unknown))
 }
 
 /// Appends a paragraph, whose first line has a mark before it.

@@ -1,7 +1,7 @@
 //! A function's source, with counts.
 
 use super::grid::{self, Cells, Set};
-use super::heading::{self, lines};
+use super::heading::{self, WHOLE, lines};
 use super::quantity::{count, percent};
 use super::worth;
 use super::{Answer, at_least};
@@ -16,9 +16,12 @@ impl Answer for Listing {
     fn draw(&self, style: Style) -> String {
         let style = at_least(style);
         let mut out = String::new();
-        heading::draw(&self.heading, &mut out, style);
+        heading::draw_title(&self.heading, &mut out, style);
         let of = |samples: u64| samples as f64 / self.heading.samples.max(1) as f64;
-        for source in &self.sources {
+        for (nth, source) in self.sources.iter().enumerate() {
+            if nth > 0 {
+                out.push('\n');
+            }
             let title = format!(
                 "{} in {}: {} self, {} with all it calls",
                 self.function,
@@ -59,8 +62,8 @@ impl Answer for Listing {
                 ("source", Set::Left),
             ];
             grid::draw(&mut out, style, &columns, &source.lines.iter().map(cells).collect::<Vec<_>>());
-            out.push('\n');
         }
+        heading::draw_below(&self.heading, WHOLE, &mut out, style);
         out
     }
 }

@@ -1,7 +1,7 @@
 //! What costs most, and what it is worth.
 
 use super::grid::{self, Cells, Set};
-use super::heading::{self, lines, time_of};
+use super::heading::{self, WHOLE, lines, time_of};
 use super::quantity::{count, percent, plus_minus, span};
 use super::worth;
 use super::{Answer, at_least};
@@ -16,7 +16,7 @@ impl Answer for Top {
     fn draw(&self, style: Style) -> String {
         let style = at_least(style);
         let mut out = String::new();
-        heading::draw(&self.heading, &mut out, style);
+        heading::draw_title(&self.heading, &mut out, style);
         // Who ran, each in a column of its own, and code, if both were asked for.
         let by: Vec<&str> = self.by.split(',').collect();
         let mut columns = vec![
@@ -45,6 +45,7 @@ impl Answer for Top {
             let more = format!("… and {} more: --top {}", self.more, self.rows.len() + self.more);
             lines(&mut out, style, Colour::Dim, "  ", &more);
         }
+        heading::draw_below(&self.heading, WHOLE, &mut out, style);
         if !self.not_hot.is_empty() {
             out.push('\n');
             lines(&mut out, style, Colour::Bold, "", "These matter, but are not hot");

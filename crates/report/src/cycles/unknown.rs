@@ -1,7 +1,7 @@
 //! Samples without names, why they have none, and how to fix it.
 
 use super::grid::{self, Cells, Set};
-use super::heading::{self, lines};
+use super::heading::{self, WHOLE, lines};
 use super::quantity::{count, percent};
 use super::{Answer, at_least};
 use crate::terminal::Style;
@@ -15,7 +15,7 @@ impl Answer for Unknown {
     fn draw(&self, style: Style) -> String {
         let style = at_least(style);
         let mut out = String::new();
-        heading::draw(&self.heading, &mut out, style);
+        heading::draw_title(&self.heading, &mut out, style);
         let of = |samples: u64| percent(samples as f64 / self.heading.samples.max(1) as f64);
         let title = match self.samples {
             0 => "Everything has a name.".to_owned(),
@@ -40,6 +40,7 @@ impl Answer for Unknown {
         if !self.rows.is_empty() {
             grid::draw(&mut out, style, &columns, &self.rows.iter().map(cells).collect::<Vec<_>>());
         }
+        heading::draw_below(&self.heading, WHOLE, &mut out, style);
         let mut said: Vec<&str> = Vec::new();
         for row in &self.rows {
             if !said.contains(&row.code.as_str()) {

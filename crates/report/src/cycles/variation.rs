@@ -16,7 +16,7 @@ impl Answer for Variation {
     fn draw(&self, style: Style) -> String {
         let style = at_least(style);
         let mut out = String::new();
-        heading::draw(&self.heading, &mut out, style);
+        heading::draw_title(&self.heading, &mut out, style);
         let columns = [
             ("range", Set::Right),
             ("mean", Set::Right),
@@ -69,6 +69,7 @@ impl Answer for Variation {
         if self.rows.iter().any(|row| row.worth.is_some()) {
             lines(&mut out, style, Colour::Dim, "  ", worth::LEGEND);
         }
+        heading::draw_below(&self.heading, "", &mut out, style);
         out
     }
 }
