@@ -11,7 +11,7 @@ use super::verdict::{DifferenceVerdict, certain};
 use super::worth::Worths;
 use crate::{Change, Difference, Flame, Heading, Share, Side};
 use anyhow::{Context as _, Result, bail, ensure};
-use archive::{By, CodeImage, Database, Group, Parts, UnixSeconds};
+use archive::{By, CodeImage, Database, Group, Parts, Selection, UnixSeconds};
 use jiff::Zoned;
 use profile::estimate::difference;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -78,8 +78,9 @@ impl Asked {
 /// `whatif diff --flame`: the flame graph of B, with what each box was in A, and the query for B.
 pub fn flames(args: &arguments::Diff) -> Result<(Query, Flame)> {
     let (before, after) = sides(args)?;
-    let before = super::stacks::flame(&mut query_of(args, before)?)?;
-    let mut query = query_of(args, after)?;
+    let of = |text: &str| query_of(args, text).map_err(|error| advised(args, error));
+    let before = super::stacks::flame(&mut of(before)?)?;
+    let mut query = of(after)?;
     let mut flame = super::stacks::flame(&mut query)?.compared_with(&before);
     super::stacks::value(&mut flame, &query, &Worths::load(&args.causes, &query.db)?);
     Ok((query, flame))
@@ -103,9 +104,75 @@ fn sides(args: &arguments::Diff) -> Result<(&str, &str)> {
     args.sides().context("give two spans to compare, as in 2d..1d 1d..now")
 }
 
+/// Why a side has no samples, with the nearest spans that do.
+fn advised(args: &arguments::Diff, error: anyhow::Error) -> anyhow::Error {
+    let Some(query::NoSamples(why)) = error.downcast_ref() else { return error };
+    match advice(args) {
+        Ok(Some(advice)) => anyhow::anyhow!("{why}\n  {advice}"),
+        Ok(None) | Err(_) => error,
+    }
+}
+
+fn advice(args: &arguments::Diff) -> Result<Option<String>> {
+    let is_time = |text: &str| match Asked::parse(text, Path::is_dir) {
+        Asked::Time(since, until) => Some((since, until)),
+        _ => None,
+    };
+    let Some(((a_since, a_until), (b_since, b_until))) =
+        args.sides().and_then(|(a, b)| is_time(a).zip(is_time(b)))
+    else {
+        return Ok(None);
+    };
+    let now = Zoned::now();
+    let at = |text: &str| time::parse(text, &now).ok().map(|UnixSeconds(at)| at);
+    let Some(between) = at(&a_until).or_else(|| at(&b_since)) else { return Ok(None) };
+    let (folder, db) = query::open(args.which.folder.db.as_deref())?;
+    let folder = folder.to_string_lossy();
+    let settings: HashMap<_, _> = db.epochs()?.into_iter().map(|epoch| (epoch.id, epoch.setting)).collect();
+    let books = db.books(&Selection::default())?;
+    let buckets: BTreeSet<i64> = books
+        .iter()
+        .filter(|(_, books)| books.stored > 0)
+        .map(|(epoch, books)| settings.get(epoch).map_or(books.start, |of| of.bucket(books.start)).0)
+        .collect();
+    let Some((from, between, to)) = nearest(&buckets, at(&a_since), between, at(&b_until)) else {
+        let collect = ["whatif", "collect", "--db", &folder, "--duration", "60s", "--resolution", "5s"];
+        return Ok(Some(format!(
+            "all of them are in one time bucket, which has no parts that could be compared; collect in shorter ones: {}",
+            profile::shell::command(collect)
+        )));
+    };
+    let text = |at: i64| jiff::Timestamp::from_second(at).map(|at| at.to_string());
+    let a = format!("{}..{}", text(from)?, text(between)?);
+    let b = format!("{}..{}", text(between)?, to.map(text).transpose()?.unwrap_or_default());
+    let command = profile::shell::command(["whatif", "diff", "--db", &folder, &a, &b]);
+    Ok(Some(format!("the nearest spans that can be compared: {command}")))
+}
+
+/// The nearest two spans with time buckets in them, one of which begins where the other ends: where the first begins, where that is, and where
+/// the second ends, unless it is with the last bucket.
+fn nearest(
+    buckets: &BTreeSet<i64>,
+    since: Option<i64>,
+    between: i64,
+    until: Option<i64>,
+) -> Option<(i64, i64, Option<i64>)> {
+    let between = *buckets.iter().skip(1).min_by_key(|at| at.abs_diff(between))?;
+    let before = || buckets.range(..between);
+    let from = match since {
+        Some(since) => before().rfind(|at| **at <= since).or_else(|| before().next_back()),
+        None => before().next(),
+    };
+    let to = until.and_then(|until| buckets.range(between + 1..).find(|at| **at >= until));
+    Some((*from?, between, to.copied()))
+}
+
 /// `whatif diff`.
 pub fn diff(args: &arguments::Diff) -> Result<Difference> {
-    let of = |text: &str| measure(text, query_of(args, text)?, args);
+    let of = |text: &str| {
+        let query = query_of(args, text).map_err(|error| advised(args, error))?;
+        measure(text, query, args)
+    };
     let (before, after) = sides(args)?;
     let (a, b) = std::thread::scope(|scope| {
         let b = std::thread::Builder::new().spawn_scoped(scope, || of(after));
@@ -321,6 +388,21 @@ mod tests {
         ] {
             assert_eq!(Asked::parse(text, |path| path == Path::new("old")), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn the_nearest_spans_have_a_bucket_each() {
+        let buckets: BTreeSet<i64> = (0..10).map(|nth| 1000 + 60 * nth).collect();
+        let of = |since, between, until| nearest(&buckets, since, between, until);
+        // Within a bucket.
+        assert_eq!(of(Some(1210), 1235, Some(1239)), Some((1180, 1240, Some(1300))));
+        // From before the first to after the last one.
+        assert_eq!(of(Some(10), 20, Some(9000)), Some((1000, 1060, None)));
+        assert_eq!(of(None, 9000, None), Some((1000, 1540, None)));
+        // After all of them: the last two.
+        assert_eq!(of(Some(8000), 9000, None), Some((1480, 1540, None)));
+        assert_eq!(nearest(&BTreeSet::from([1000]), None, 1000, None), None);
+        assert_eq!(nearest(&BTreeSet::new(), None, 1000, None), None);
     }
 
     #[test]

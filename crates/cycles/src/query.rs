@@ -311,12 +311,24 @@ fn no_samples(
         let until = if asked.end.0 == i64::MAX { "now".to_owned() } else { time::local(asked.end) };
         format!("from {} to {until}", time::local(asked.start))
     });
-    Ok(anyhow!(
-        "no samples were taken {asked}; {} has some from {}, in time buckets of {bucket} s\n  choose another time with --since \
-         and --until; a time bucket counts where it begins",
+    let found = format!(
+        "no samples were taken {asked}; {} has some from {}, in time buckets of {bucket} s, each of which counts where it begins",
         folder.display(),
         time::span(span.start, span.end)
-    ))
+    );
+    Ok(anyhow::Error::new(NoSamples(found)))
+}
+
+/// That there are no samples in a selection, and when there are some.
+#[derive(Debug)]
+pub struct NoSamples(pub String);
+
+impl std::error::Error for NoSamples {}
+
+impl std::fmt::Display for NoSamples {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}\n  choose another time with --since and --until", self.0)
+    }
 }
 
 /// Epochs by number or name.

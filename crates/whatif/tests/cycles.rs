@@ -567,6 +567,29 @@ fn differences_are_certain_or_not() {
 }
 
 #[test]
+fn where_two_spans_cannot_be_compared_the_nearest_that_can_are_told() {
+    let made = made();
+    let span = |from: i64, to: i64| format!("{}..{}", rfc(NOON + from), rfc(NOON + to));
+    // Within a time bucket, and after the last one.
+    for (a, b, nearest) in [
+        (span(601, 621), span(621, 641), [span(540, 600), span(600, 660)].join(" ")),
+        (
+            span(90_000, 90_030),
+            span(90_030, 90_060),
+            format!("{} {}..", span(14_280, 14_340), rfc(NOON + 14_340)),
+        ),
+    ] {
+        for options in [&[][..], &["--flame", "x.html"]] {
+            let ended = made.whatif(&[&["diff", &a, &b], options].concat()).assert_code(90);
+            let command = ended.stderr.split_once("the nearest spans that can be compared: whatif ");
+            let (_, command) = command.unwrap_or_else(|| panic!("{ended:#?}"));
+            assert!(command.trim_end().ends_with(&nearest), "{nearest}: {ended:#?}");
+            made.text(&command.split_whitespace().collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
 fn conditions_fail_by_what_is_certain() {
     let made = made();
     let sides = [

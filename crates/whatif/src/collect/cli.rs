@@ -46,8 +46,8 @@ pub struct Collect {
     #[arg(long, value_name = "TIME", value_parser = controller::span::whole_seconds)]
     pub interval: Option<u32>,
 
-    /// Length of a time bucket in the database (60s, 10m; up to 1h) [default: 60s, with --pc-only 10m; shorter with a --duration
-    /// of less than half an hour]
+    /// Length of a time bucket in the database (60s, 10m; up to 1h): whatif diff compares whole ones [default: 60s, with --pc-only 10m;
+    /// shorter with a --duration of less than half an hour]
     #[arg(long, value_name = "TIME", value_parser = controller::span::whole_seconds)]
     pub resolution: Option<u32>,
 

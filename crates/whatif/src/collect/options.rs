@@ -53,6 +53,15 @@ fn labels(given: &[(String, String)]) -> Result<BTreeMap<String, String>> {
     Ok(labels)
 }
 
+/// Time between two writes, and the length of a time bucket, in seconds. Parts of a short trial can be looked at and compared, too.
+fn times(args: &Collect) -> (u32, u32) {
+    const USUAL: u32 = 60;
+    let usual = if args.pc_only { 10 * USUAL } else { USUAL };
+    let of_trial = |trial| bucket_for(trial).max(args.interval.unwrap_or(0)).min(usual);
+    let resolution = args.resolution.unwrap_or_else(|| args.duration.map_or(usual, of_trial));
+    (args.interval.unwrap_or(resolution.min(USUAL)), resolution)
+}
+
 /// More samples than this are never needed, and the collector could not take them.
 const MOST_HZ: f64 = 50_000.0;
 /// Less memory would be written at every look at it, and less of the disk has no room for what was written last.
@@ -75,15 +84,13 @@ impl Options {
         if !(args.rate >= 0.1 && args.rate <= MOST_HZ) {
             bail!("--rate {} is no rate; give samples per second and CPU, from 0.1 to {MOST_HZ}", args.rate);
         }
-        let usual = if args.pc_only { 600 } else { 60 };
-        let fine = args.duration.map(|duration| bucket_for(duration).max(args.interval.unwrap_or(0)));
-        let resolution = args.resolution.unwrap_or(fine.unwrap_or(usual).min(usual));
-        let interval = args.interval.unwrap_or(60.min(resolution));
-        ensure!(
-            interval <= resolution,
-            "--interval {interval} is longer than a time bucket of {resolution} s; give --resolution {interval} as well, or a shorter \
-             interval"
-        );
+        let (interval, resolution) = times(args);
+        if interval > resolution {
+            bail!(
+                "--interval {interval} is longer than a time bucket of {resolution} s; give --resolution {interval} as well, or a \
+                 shorter interval"
+            );
+        }
         let percent = args.max_cpu.trim_end_matches('%').trim().parse::<f64>().ok();
         let Some(percent) = percent.filter(|percent| *percent > 0.0 && *percent <= 100.0) else {
             bail!("--max-cpu {} is no part of the machine; give a percentage, such as 1%", args.max_cpu);
@@ -164,13 +171,34 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser as _;
+
+    #[derive(clap::Parser)]
+    struct Typed {
+        #[command(flatten)]
+        collect: Collect,
+    }
 
     #[test]
-    fn a_short_trial_has_thirty_time_buckets() {
-        for (seconds, expected) in
-            [(1, 1), (45, 1), (60, 2), (300, 10), (600, 20), (1799, 30), (1800, 60), (86_400, 60)]
-        {
-            assert_eq!(bucket_for(Duration::from_secs(seconds)), expected, "{seconds} s");
+    fn a_short_trial_has_short_time_buckets() {
+        for (typed, expected) in [
+            (&[][..], (60, 60)),
+            (&["--pc-only"], (60, 600)),
+            (&["--duration", "1s"], (1, 1)),
+            (&["--duration", "45s"], (1, 1)),
+            (&["--duration", "60s"], (2, 2)),
+            (&["--duration", "5m"], (10, 10)),
+            (&["--duration", "1799s"], (30, 30)),
+            (&["--duration", "30m"], (60, 60)),
+            (&["--duration", "12m"], (20, 20)),
+            (&["--duration", "3d"], (60, 60)),
+            (&["--duration", "12m", "--pc-only"], (20, 20)),
+            (&["--duration", "60s", "--interval", "20s"], (20, 20)),
+            (&["--duration", "60s", "--resolution", "30s"], (30, 30)),
+            (&["--resolution", "10m"], (60, 600)),
+        ] {
+            let Typed { collect } = Typed::parse_from([&["collect"], typed].concat());
+            assert_eq!(times(&collect), expected, "{typed:?}");
         }
     }
 }
