@@ -425,9 +425,9 @@ mod tests {
 
     #[test]
     fn the_standard_library_is_a_library_in_a_program_too() {
-        let mut stacks = Stacks::example();
+        let mut stacks = outermost();
         stacks.positions[0].lines[0].file = "/rustc/2948/library/std/src/rt.rs".to_owned();
-        let flame = Flame::new(&stacks, false);
+        let flame = Flame::new(&stacks);
         let kind = |nth: usize| (flame.names[nth].function.as_str(), flame.names[nth].kind);
         assert_eq!([kind(0), kind(1)], [("main", CodeKind::Library), ("work", CodeKind::Program)]);
     }

@@ -49,6 +49,7 @@ mod tests {
             images: vec![],
             arrivals: vec![],
             programs: vec![],
+            threads: vec![],
         }
     }
 
