@@ -46,7 +46,7 @@ impl CopySizes {
         }
         let before = size.bytes;
         let bytes = match size.most.saturating_add(size.most / 2).next_power_of_two().max(LEAST) {
-            _ if size.short > FEW => MOST_COPIED,
+            _ if size.short > FEW => (2 * before).min(MOST_COPIED),
             enough if size.short == 0 => enough.min(before),
             _ => before,
         };
@@ -68,7 +68,8 @@ mod tests {
         assert_eq!(walked(false, 300, WINDOW - 1), [0_u32; 0]);
         assert_eq!(walked(false, 300, 1), [LEAST]);
         assert_eq!(walked(false, 900, WINDOW), [0_u32; 0], "no more than it was");
-        assert_eq!(walked(true, 1000, FEW + 1), [MOST_COPIED]);
+        assert_eq!(walked(true, 1000, FEW + 1), [2 << 10]);
+        assert_eq!(walked(true, 1000, 100).last(), Some(&MOST_COPIED));
         for pid in 0..100_000 {
             sizes.walked(pid, false, 1);
         }

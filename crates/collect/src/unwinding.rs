@@ -320,7 +320,7 @@ impl Unwinding {
             return;
         }
         habits.bytes = match most.saturating_add(most / 2).next_power_of_two().max(LEAST) {
-            _ if short > FEW => MOST_COPIED,
+            _ if short > FEW => (2 * bytes).min(MOST_COPIED),
             // With room for more.
             enough if short == 0 && enough < bytes => enough,
             _ => bytes,
@@ -442,7 +442,9 @@ mod tests {
             }
             std::mem::take(&mut unwinding.wanted)
         };
-        assert_eq!(window(End::Short, 8000), [(7, Some(MOST_COPIED))]);
+        assert_eq!(window(End::Short, 8000), [(7, Some(16 << 10))]);
+        assert_eq!(window(End::Short, 16000), [(7, Some(32 << 10))]);
+        assert_eq!(window(End::Short, 32000), [(7, Some(MOST_COPIED))]);
         assert_eq!(window(End::Short, 50000), [], "that is all");
         assert_eq!(window(End::Root, 700), [(7, Some(2 << 10))]);
         assert_eq!(window(End::Root, 100), [(7, Some(LEAST))]);
