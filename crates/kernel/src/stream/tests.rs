@@ -351,15 +351,22 @@ fn as_much_of_a_stack_is_copied_as_is_wanted() {
 #[inline(never)]
 fn burn_below_a_hole(time: Duration) {
     const PAGE: usize = 4096;
-    let mark = std::hint::black_box([MARK; 256]);
-    let mut buffer = std::mem::MaybeUninit::<[u8; 8 * PAGE]>::uninit();
-    let whole = buffer.as_mut_ptr().cast::<u8>();
+    /// The mark lies above the buffer.
+    #[repr(C)]
+    struct Frame {
+        buffer: [u8; 8 * PAGE],
+        mark: [u64; 256],
+    }
+    let mut frame = std::mem::MaybeUninit::<Frame>::uninit();
+    let whole = frame.as_mut_ptr().cast::<u8>();
+    // SAFETY: within the frame, of which nothing else is written.
+    unsafe { (&raw mut (*frame.as_mut_ptr()).mark).write(std::hint::black_box([MARK; 256])) };
     let page = whole.wrapping_add(whole.align_offset(PAGE));
     // SAFETY: seven pages that begin where a page begins are within the buffer, in which nothing is.
     let given_back = unsafe { libc::madvise(page.cast(), 7 * PAGE, libc::MADV_DONTNEED) };
     assert_eq!(given_back, 0, "{}", io::Error::last_os_error());
     burn(time);
-    std::hint::black_box((&mark, &mut buffer));
+    std::hint::black_box(&mut frame);
 }
 
 #[test]

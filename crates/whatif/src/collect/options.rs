@@ -56,10 +56,21 @@ fn labels(given: &[(String, String)]) -> Result<BTreeMap<String, String>> {
 /// Time between two writes, and the length of a time bucket, in seconds. Parts of a short trial can be looked at and compared, too.
 fn times(args: &Collect) -> (u32, u32) {
     const USUAL: u32 = 60;
+    const SHORT_TRIAL: Duration = Duration::from_secs(1800);
     let usual = if args.pc_only { 10 * USUAL } else { USUAL };
-    let of_trial = |trial| bucket_for(trial).max(args.interval.unwrap_or(0)).min(usual);
-    let resolution = args.resolution.unwrap_or_else(|| args.duration.map_or(usual, of_trial));
+    let trial = args.duration.filter(|trial| *trial < SHORT_TRIAL);
+    let of_trial = trial.and_then(|trial| bucket_for(trial, args.interval.unwrap_or(1)));
+    let resolution = args.resolution.or(of_trial).unwrap_or(usual);
     (args.interval.unwrap_or(resolution.min(USUAL)), resolution)
+}
+
+/// The longest time bucket of which a trial has thirty or more, as far as seconds allow: one that divides a minute, and is no shorter than the time
+/// between two writes.
+fn bucket_for(trial: Duration, interval: u32) -> Option<u32> {
+    const BUCKETS: [u32; 8] = [60, 30, 20, 15, 10, 5, 2, 1];
+    let most = trial.as_secs() / 30;
+    let wanted = BUCKETS.into_iter().find(|length| u64::from(*length) <= most).unwrap_or(1);
+    BUCKETS.into_iter().rev().find(|length| *length >= wanted.max(interval))
 }
 
 /// More samples than this are never needed, and the collector could not take them.
@@ -72,12 +83,6 @@ const USUAL_SYMBOLS: u64 = 200_000_000;
 const LEAST_KEPT: Nanos = Nanos::new(3_600_000_000_000);
 /// So many segments get longer time buckets in an hour: shortening the time after which they do leaves many to change.
 const MOST_COARSENED: usize = 8;
-
-/// A time bucket with which what is collected for so long has thirty of them or more, as far as seconds allow; they divide a minute.
-fn bucket_for(duration: Duration) -> u32 {
-    let most = duration.as_secs() / 30;
-    [60, 30, 20, 15, 10, 5, 2].into_iter().find(|length| u64::from(*length) <= most).unwrap_or(1)
-}
 
 impl Options {
     pub fn of(args: &Collect) -> Result<Self> {
@@ -161,7 +166,8 @@ impl Options {
             (true, false) => 400.0,
             _ => 40.0,
         };
-        // Stacks of threads that wait: at most two a sample, of one to four kilobytes.
+        // Stacks of threads that wait: at most two a sample, of one to four kilobytes as a rule. Where a program has large stacks, copies of 56 KB fill
+        // the ring sooner, and what has no room is counted as lost.
         let a_wait = if self.off_cpu { 2.0 * 2400.0 } else { 0.0 };
         let bytes = 2.0 * self.budget.rate_hz * (a_sample * self.events.sources.len() as f64 + a_wait);
         (bytes as usize).next_power_of_two().clamp(1 << 18, 1 << 22)
@@ -193,6 +199,9 @@ mod tests {
             (&["--duration", "12m"], (20, 20)),
             (&["--duration", "3d"], (60, 60)),
             (&["--duration", "12m", "--pc-only"], (20, 20)),
+            (&["--duration", "3d", "--pc-only"], (60, 600)),
+            (&["--duration", "60s", "--interval", "7s"], (7, 10)),
+            (&["--duration", "60s", "--interval", "90s"], (90, 60)),
             (&["--duration", "60s", "--interval", "20s"], (20, 20)),
             (&["--duration", "60s", "--resolution", "30s"], (30, 30)),
             (&["--resolution", "10m"], (60, 600)),
