@@ -89,6 +89,43 @@ pub struct Causes {
     pub no_recordings: bool,
 }
 
+impl Which {
+    /// The options as they are typed.
+    #[must_use]
+    pub fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        let only = self.only.as_ref().map(Where::to_string);
+        let folder = self.folder.db.as_ref().map(|folder| folder.to_string_lossy().into_owned());
+        for (option, value) in [
+            ("--db", &folder),
+            ("--since", &self.since),
+            ("--until", &self.until),
+            ("--machine", &self.machine),
+            ("--cgroup", &self.cgroup),
+            ("--process", &self.process),
+            ("--image", &self.image),
+            ("--where", &only),
+            ("--event", &self.event),
+            ("--epoch", &self.epoch),
+        ] {
+            match value {
+                // What begins like an option would be taken for one.
+                Some(value) if value.starts_with('-') => words.push(format!("{option}={value}")),
+                Some(value) => words.extend([option.to_owned(), value.clone()]),
+                None => {}
+            }
+        }
+        let flags = [
+            ("--off-cpu", self.off_cpu),
+            ("--idle", self.idle),
+            ("--no-inlined", self.no_inlined),
+            ("--debuginfod", self.debuginfod),
+        ];
+        words.extend(flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag.to_owned()));
+        words
+    }
+}
+
 #[derive(Debug, Args)]
 pub struct Top {
     #[command(flatten)]
@@ -200,6 +237,18 @@ pub struct Diff {
 }
 
 impl Diff {
+    /// The options that say which samples and how they are compared, as they are typed.
+    #[must_use]
+    pub fn words(&self) -> Vec<String> {
+        let mut words = self.which.words();
+        let flame = self.flame.as_ref().map(|flame| format!("--flame={}", flame.to_string_lossy()));
+        let by = (self.by == Compared::Image).then(|| "--by=image".to_owned());
+        let per = (self.per == Per::Second).then(|| "--per=second".to_owned());
+        let json = self.json.then(|| "--json".to_owned());
+        words.extend(by.into_iter().chain(per).chain(flame).chain(json));
+        words
+    }
+
     /// A and B, which are there unless only conditions are judged.
     #[must_use]
     pub fn sides(&self) -> Option<(&str, &str)> {

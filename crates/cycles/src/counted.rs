@@ -6,6 +6,7 @@ use crate::diff::{self, difference_of};
 use crate::functions::{self, Gather, Key, Keys};
 use crate::grouping::{CodeKey, NONE};
 use crate::names::Names;
+use crate::query::NOT_INLINED;
 use crate::stacks::add_branches;
 use crate::{Difference, Flame, Heading, Note, Row, Top, heading, nameless, share, truncated};
 use archive::{
@@ -37,6 +38,12 @@ pub struct Counted {
     pub positions: Vec<Position>,
     /// The samples. Rows may be alike but in `count`.
     pub rows: Vec<CountedRow>,
+}
+
+/// Whether inlined functions are functions of their own, for names and for what the heading says.
+pub fn set_inlined(heading: &mut Heading, names: &mut Names, inlined: bool) {
+    names.set_inlined(inlined);
+    heading.selection.extend((!inlined).then(|| NOT_INLINED.to_owned()));
 }
 
 /// The heading of an answer: the books of its epochs in all. Books may have been added up before.

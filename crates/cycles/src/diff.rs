@@ -11,7 +11,7 @@ use super::verdict::{DifferenceVerdict, certain};
 use super::worth::Worths;
 use crate::{Change, Difference, Flame, Heading, Share, Side};
 use anyhow::{Context as _, Result, bail, ensure};
-use archive::{By, CodeImage, Database, Group, Parts, Selection, UnixSeconds};
+use archive::{Books, By, CodeImage, Database, Group, Parts, UnixSeconds};
 use jiff::Zoned;
 use profile::estimate::difference;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -78,10 +78,13 @@ impl Asked {
 /// `whatif diff --flame`: the flame graph of B, with what each box was in A, and the query for B.
 pub fn flames(args: &arguments::Diff) -> Result<(Query, Flame)> {
     let (before, after) = sides(args)?;
-    let of = |text: &str| query_of(args, text).map_err(|error| advised(args, error));
-    let before = super::stacks::flame(&mut of(before)?)?;
-    let mut query = of(after)?;
-    let mut flame = super::stacks::flame(&mut query)?.compared_with(&before);
+    let of = |text: &str| {
+        let answer = |mut query: Query| Ok((super::stacks::flame(&mut query)?, query));
+        query_of(args, text).and_then(answer).map_err(|error| advised(args, text, error))
+    };
+    let (before, _) = of(before)?;
+    let (flame, query) = of(after)?;
+    let mut flame = flame.compared_with(&before);
     super::stacks::value(&mut flame, &query, &Worths::load(&args.causes, &query.db)?);
     Ok((query, flame))
 }
@@ -105,12 +108,10 @@ fn sides(args: &arguments::Diff) -> Result<(&str, &str)> {
 }
 
 /// Why a side has no samples, with the nearest spans that do.
-fn advised(args: &arguments::Diff, error: anyhow::Error) -> anyhow::Error {
-    let Some(query::NoSamples(why)) = error.downcast_ref() else { return error };
-    match advice(args) {
-        Ok(Some(advice)) => anyhow::anyhow!("{why}\n  {advice}"),
-        Ok(None) | Err(_) => error,
-    }
+fn advised(args: &arguments::Diff, text: &str, error: anyhow::Error) -> anyhow::Error {
+    let Some(query::NoSamples { found, .. }) = error.downcast_ref() else { return error };
+    let advice = advice(args).ok().flatten().unwrap_or_else(|| "choose other spans".to_owned());
+    anyhow::anyhow!("{}: {found}\n  {advice}", profile::printable(text))
 }
 
 fn advice(args: &arguments::Diff) -> Result<Option<String>> {
@@ -125,53 +126,68 @@ fn advice(args: &arguments::Diff) -> Result<Option<String>> {
     };
     let now = Zoned::now();
     let at = |text: &str| time::parse(text, &now).ok().map(|UnixSeconds(at)| at);
-    let Some(between) = at(&a_until).or_else(|| at(&b_since)) else { return Ok(None) };
     let (folder, db) = query::open(args.which.folder.db.as_deref())?;
-    let folder = folder.to_string_lossy();
-    let settings: HashMap<_, _> = db.epochs()?.into_iter().map(|epoch| (epoch.id, epoch.setting)).collect();
-    let books = db.books(&Selection::default())?;
-    let buckets: BTreeSet<i64> = books
+    let query = Query::between(&args.which, &folder, db, None, None)?;
+    let settings: HashMap<_, _> =
+        query.db.epochs()?.into_iter().map(|epoch| (epoch.id, epoch.setting)).collect();
+    let has_samples = |books: &Books| if query.idle { books.stored > 0 } else { books.stored > books.idle };
+    let buckets: BTreeSet<i64> = query
+        .books
         .iter()
-        .filter(|(_, books)| books.stored > 0)
+        .filter(|(_, books)| has_samples(books))
         .map(|(epoch, books)| settings.get(epoch).map_or(books.start, |of| of.bucket(books.start)).0)
         .collect();
-    let Some((from, between, to)) = nearest(&buckets, at(&a_since), between, at(&b_until)) else {
-        let collect = ["whatif", "collect", "--db", &folder, "--duration", "60s", "--resolution", "5s"];
+    if buckets.len() == 1 {
+        let Some(folder) = folder.to_str() else { return Ok(None) };
+        let collect = ["whatif", "collect", &format!("--db={folder}"), "--duration", "60s"];
         return Ok(Some(format!(
             "all of them are in one time bucket, which has no parts that could be compared; collect in shorter ones: {}",
             profile::shell::command(collect)
         )));
+    }
+    let Some([a, b]) = nearest(&buckets, [[at(&a_since), at(&a_until)], [at(&b_since), at(&b_until)]]) else {
+        return Ok(None);
     };
-    let text = |at: i64| jiff::Timestamp::from_second(at).map(|at| at.to_string());
-    let a = format!("{}..{}", text(from)?, text(between)?);
-    let b = format!("{}..{}", text(between)?, to.map(text).transpose()?.unwrap_or_default());
-    let command = profile::shell::command(["whatif", "diff", "--db", &folder, &a, &b]);
-    Ok(Some(format!("the nearest spans that can be compared: {command}")))
+    let text = |at: Option<i64>| {
+        at.map_or(Ok(String::new()), |at| jiff::Timestamp::from_second(at).map(|at| at.to_string()))
+    };
+    let span =
+        |[from, to]: [Option<i64>; 2]| Ok::<_, anyhow::Error>(format!("{}..{}", text(from)?, text(to)?));
+    let words =
+        ["whatif".to_owned(), "diff".to_owned()].into_iter().chain(args.words()).chain([span(a)?, span(b)?]);
+    Ok(Some(format!("the nearest spans that can be compared: {}", profile::shell::command(words))))
 }
 
-/// The nearest two spans with time buckets in them, one of which begins where the other ends: where the first begins, where that is, and where
-/// the second ends, unless it is with the last bucket.
+/// The nearest two spans that begin and end with time buckets and have some in them, the first of which is before the second: each from the bucket
+/// that it begins in to the one that it ends in or before; but where both are in one bucket, from one bucket to the next. Without an end: up to now.
 fn nearest(
     buckets: &BTreeSet<i64>,
-    since: Option<i64>,
-    between: i64,
-    until: Option<i64>,
-) -> Option<(i64, i64, Option<i64>)> {
-    let between = *buckets.iter().skip(1).min_by_key(|at| at.abs_diff(between))?;
-    let before = || buckets.range(..between);
-    let from = match since {
-        Some(since) => before().rfind(|at| **at <= since).or_else(|| before().next_back()),
-        None => before().next(),
+    [[a_since, a_until], [b_since, b_until]]: [[Option<i64>; 2]; 2],
+) -> Option<[[Option<i64>; 2]; 2]> {
+    if a_since.is_some_and(|a| b_since.is_some_and(|b| a >= b)) {
+        return None;
+    }
+    let begins = |since: Option<i64>| {
+        since.and_then(|since| buckets.range(..=since).next_back()).or(buckets.first()).copied()
     };
-    let to = until.and_then(|until| buckets.range(between + 1..).find(|at| **at >= until));
-    Some((*from?, between, to.copied()))
+    let ends = |until: Option<i64>| until.and_then(|until| buckets.range(until..).next()).copied();
+    let [a, b] = [[begins(a_since), ends(a_until)], [begins(b_since), ends(b_until)]];
+    let is_span = |[from, to]: [Option<i64>; 2]| to.is_none_or(|to| Some(to) > from);
+    if a[1].is_some() && a[1] <= b[0] && is_span(a) && is_span(b) {
+        return Some([a, b]);
+    }
+    let wanted = a_until.or(b_since)?;
+    let between = *buckets.iter().skip(1).min_by_key(|at| at.abs_diff(wanted))?;
+    let from = a[0].filter(|from| *from < between).or(buckets.range(..between).next_back().copied());
+    let to = b_until.and_then(|until| buckets.range(until.max(between + 1)..).next().copied());
+    Some([[from, Some(between)], [Some(between), to]])
 }
 
 /// `whatif diff`.
 pub fn diff(args: &arguments::Diff) -> Result<Difference> {
     let of = |text: &str| {
-        let query = query_of(args, text).map_err(|error| advised(args, error))?;
-        measure(text, query, args)
+        let measured = query_of(args, text).and_then(|query| measure(text, query, args));
+        measured.map_err(|error| advised(args, text, error))
     };
     let (before, after) = sides(args)?;
     let (a, b) = std::thread::scope(|scope| {
@@ -393,16 +409,34 @@ mod tests {
     #[test]
     fn the_nearest_spans_have_a_bucket_each() {
         let buckets: BTreeSet<i64> = (0..10).map(|nth| 1000 + 60 * nth).collect();
-        let of = |since, between, until| nearest(&buckets, since, between, until);
-        // Within a bucket.
-        assert_eq!(of(Some(1210), 1235, Some(1239)), Some((1180, 1240, Some(1300))));
-        // From before the first to after the last one.
-        assert_eq!(of(Some(10), 20, Some(9000)), Some((1000, 1060, None)));
-        assert_eq!(of(None, 9000, None), Some((1000, 1540, None)));
-        // After all of them: the last two.
-        assert_eq!(of(Some(8000), 9000, None), Some((1480, 1540, None)));
-        assert_eq!(nearest(&BTreeSet::from([1000]), None, 1000, None), None);
-        assert_eq!(nearest(&BTreeSet::new(), None, 1000, None), None);
+        for (a, b, expected) in [
+            // Within a bucket.
+            ((1210, 1235), (1235, 1239), Some(((1180, 1240), (1240, 1300)))),
+            // From before the first to after the last one.
+            ((10, 20), (20, 9000), Some(((1000, 1060), (1060, NOW)))),
+            ((NOW, 9000), (9000, NOW), Some(((1000, 1540), (1540, NOW)))),
+            // After all of them: the last two.
+            ((8000, 9000), (9000, NOW), Some(((1480, 1540), (1540, NOW)))),
+            // With time between them.
+            ((1065, 1130), (1401, 1421), Some(((1060, 1180), (1360, 1480)))),
+            ((1065, 1130), (1401, 9000), Some(((1060, 1180), (1360, NOW)))),
+            // The second is before the first.
+            ((1401, 1421), (1065, 1130), None),
+        ] {
+            assert_eq!(nearest_of(&buckets, a, b), expected, "{a:?} {b:?}");
+        }
+        assert_eq!(nearest_of(&BTreeSet::from([1000]), (NOW, 1000), (1000, NOW)), None);
+        assert_eq!(nearest_of(&BTreeSet::new(), (NOW, 1000), (1000, NOW)), None);
+    }
+
+    /// An end that is not given.
+    const NOW: i64 = i64::MAX;
+    type Ends = (i64, i64);
+
+    fn nearest_of(buckets: &BTreeSet<i64>, a: Ends, b: Ends) -> Option<(Ends, Ends)> {
+        let given = |(from, to): Ends| [from, to].map(|at| (at != NOW).then_some(at));
+        let ends = |[from, to]: [Option<i64>; 2]| (from.unwrap_or(NOW), to.unwrap_or(NOW));
+        nearest(buckets, [given(a), given(b)]).map(|[a, b]| (ends(a), ends(b)))
     }
 
     #[test]

@@ -31,6 +31,9 @@ pub struct Query {
     pub books: Vec<(EpochId, Books)>,
 }
 
+/// What `--no-inlined` is called in headings.
+pub const NOT_INLINED: &str = "inlined functions in their callers";
+
 /// Opens the database in a folder.
 pub fn open(named: Option<&Path>) -> Result<(PathBuf, Database)> {
     let folder = folder::default_folder(named)?;
@@ -205,11 +208,10 @@ impl Query {
                 [] => String::new(),
                 said => format!(" of {}", said.join(", ")),
             };
-            bail!(
-                "there are no samples{of} in {}{idle}\n  choose another time with --since and --until, or see what there is: \
-                 whatif top --by process",
-                self.heading.time
-            );
+            let found = format!("there are no samples{of} in {}{idle}", self.heading.time);
+            let advice =
+                "choose another time with --since and --until, or see what there is: whatif top --by process";
+            return Err(NoSamples { found, advice }.into());
         }
         Ok(())
     }
@@ -239,7 +241,7 @@ fn said(which: &Which) -> Vec<String> {
         ("image", &which.image),
     ];
     let only = which.only.iter().map(|only| format!("where {}", only.text));
-    let not_inlined = which.no_inlined.then(|| "inlined functions in their callers".to_owned());
+    let not_inlined = which.no_inlined.then(|| NOT_INLINED.to_owned());
     let said = asked.iter().filter_map(|(what, name)| Some(format!("{what} {}", name.as_ref()?)));
     said.chain(only).chain(not_inlined).collect()
 }
@@ -316,18 +318,23 @@ fn no_samples(
         folder.display(),
         time::span(span.start, span.end)
     );
-    Ok(anyhow::Error::new(NoSamples(found)))
+    Ok(NoSamples { found, advice: "choose another time with --since and --until" }.into())
 }
 
-/// That there are no samples in a selection, and when there are some.
+/// That there are no samples in a selection.
 #[derive(Debug)]
-pub struct NoSamples(pub String);
+pub struct NoSamples {
+    /// Where there are none, and where there are some.
+    pub found: String,
+    /// What to do.
+    pub advice: &'static str,
+}
 
 impl std::error::Error for NoSamples {}
 
 impl std::fmt::Display for NoSamples {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}\n  choose another time with --since and --until", self.0)
+        write!(f, "{}\n  {}", self.found, self.advice)
     }
 }
 

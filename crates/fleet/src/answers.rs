@@ -30,7 +30,7 @@ pub fn top(source: &mut dyn Source, args: &arguments::Top) -> Result<Top, Error>
     let (_, heading) = headed(source, &mut question, args.which.event.as_deref())?;
     let has_names = matches!(args.by.code, Some(CodeKey::Function | CodeKey::Line));
     let mut counted = counted(source, &question, heading, has_names)?;
-    counted.names.set_inlined(!args.which.no_inlined);
+    counted::set_inlined(&mut counted.heading, &mut counted.names, !args.which.no_inlined);
     let by: Vec<String> = args.by.who.iter().map(Who::to_string).collect();
     Ok(counted::top(counted, &by, args.by.code, args.top))
 }
@@ -42,7 +42,7 @@ pub fn diff(source: &mut dyn Source, args: &arguments::Diff) -> Result<Differenc
     let has_names = args.by == cycles::arguments::Compared::Function || !args.fail_if.is_empty();
     let mut side = |question: Question| {
         let (mut counted, width) = spread(source, question, args.which.event.as_deref(), has_names)?;
-        counted.names.set_inlined(!args.which.no_inlined);
+        counted::set_inlined(&mut counted.heading, &mut counted.names, !args.which.no_inlined);
         Ok::<_, Error>((counted, width))
     };
     let (a, b) =

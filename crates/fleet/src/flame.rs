@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 pub fn flame(source: &mut dyn Source, args: &arguments::Flame) -> Result<(Heading, Flame), Error> {
     let mut question = question(&args.which, ALWAYS)?;
     question.who.clone_from(&args.roots.0);
-    let (_, heading) = headed(source, &mut question, args.which.event.as_deref())?;
+    let (_, mut heading) = headed(source, &mut question, args.which.event.as_deref())?;
     let Stacked { rows, frames, samples } = source.stacks(&question, args.most as usize)?;
     if samples == 0 {
         return Err(Error::Nothing { place: source.place(), asked: asked(&question) });
@@ -33,7 +33,7 @@ pub fn flame(source: &mut dyn Source, args: &arguments::Flame) -> Result<(Headin
     let order: Vec<(&str, u64)> = order.into_iter().collect();
     let index: HashMap<(&str, u64), u32> = order.iter().copied().zip(0..).collect();
     let (mut names, positions) = code_of(source, &order, true)?;
-    names.set_inlined(!args.which.no_inlined);
+    counted::set_inlined(&mut heading, &mut names, !args.which.no_inlined);
     let tree = Tree {
         positions,
         parents: frames.iter().map(|(_, caller)| *caller).collect(),

@@ -113,7 +113,7 @@ fn time_off_the_cpu_is_waiting_and_no_cpu_time() {
     let mut top = top();
     (top.heading.event, top.by_total) = ("off-cpu".to_owned(), true);
     let text = top.draw(Style { width: 160, top: 0, ..Style::default() });
-    assert!(text.contains("samples of 10 ms that threads wait; "), "{text}");
+    assert!(text.contains("samples, each of 10 ms of waiting; "), "{text}");
     assert!(text.contains("waiting") && !text.contains("CPU time"), "{text}");
     // With all it calls: 500,000 samples.
     let row = text.lines().find(|line| line.contains("parse_header")).unwrap();

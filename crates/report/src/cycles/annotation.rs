@@ -26,7 +26,7 @@ impl Answer for Annotation {
                 out.push('\n');
             }
             let title = format!(
-                "{} in {}: {} self, {} with what is inlined",
+                "{} in {}: {} self, {} in this code",
                 code.name,
                 code.image,
                 percent(share(self, code.own)),

@@ -55,7 +55,7 @@ fn account(heading: &Heading) -> String {
     let of = |part: u64| percent(if expected > 0 { part as f64 / expected as f64 } else { 0.0 });
     let each = match heading.nanos_per_sample {
         Some(each) if heading.event == OFF_CPU => {
-            format!(" of {} that threads wait", span(each.round() as u64))
+            format!(", each of {} of waiting", span(each.round() as u64))
         }
         _ => String::new(),
     };

@@ -4,8 +4,8 @@
 //!
 //! **Does not:** query, name or estimate: that is what the crate `cycles` does, whose answers are drawn here.
 //!
-//! **Constraints:** as everywhere in this crate, names are hostile. Every answer begins with a [`Heading`](cycles::Heading): how many samples
-//! there should be, and what became of them.
+//! **Constraints:** as everywhere in this crate, names are hostile. Every answer begins with what was asked, and ends with how many samples
+//! there should be and what became of them ([`Heading`](cycles::Heading)).
 //!
 //! **Place:** sample → record → profile → **report**.
 

@@ -1,6 +1,6 @@
 //! Answers: each from the same function that the command has its answer from, as JSON for the page.
 
-use super::asked::{Asked, Filters, Times, words};
+use super::asked::{Asked, Filters, Times};
 use anyhow::{Context as _, Result};
 use archive::Database;
 use cycles::arguments::{self, Causes, Compared, Per, Which};
@@ -136,8 +136,9 @@ fn span(settings: &Settings, which: &Which) -> Result<String> {
     let mut flame = cycles::flame(&mut query)?;
     cycles::value(&mut flame, &query, &Worths::load(causes, &query.db)?);
     let next = [
-        settings.command(&["top"], words(which)),
-        settings.command(&["flame"], [words(which), vec!["-o".to_owned(), "flame.html".to_owned()]].concat()),
+        settings.command(&["top"], which.words()),
+        settings
+            .command(&["flame"], [which.words(), vec!["-o".to_owned(), "flame.html".to_owned()]].concat()),
     ];
     Ok(joined("span", &line("top", &top), &flame_line(&query.heading, &flame, None), &next))
 }
@@ -161,7 +162,7 @@ fn difference(settings: &Settings, which: Which, from: Times, to: Times) -> Resu
     let diff = cycles::diff(&args)?;
     let (query, flame) = cycles::flames(&args)?;
     let flame = flame_line(&query.heading, &flame, Some(&spans[0]));
-    let words = [words(&args.which), spans.to_vec()].concat();
+    let words = [args.which.words(), spans.to_vec()].concat();
     let next = [
         settings.command(&["diff"], words.clone()),
         settings

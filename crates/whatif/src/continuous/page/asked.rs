@@ -181,36 +181,6 @@ impl Filters {
     }
 }
 
-/// Arguments as they are typed, one word after the other.
-pub fn words(which: &Which) -> Vec<String> {
-    let mut words = Vec::new();
-    let only = which.only.as_ref().map(Where::to_string);
-    let folder = which.folder.db.as_ref().map(|folder| folder.to_string_lossy().into_owned());
-    for (option, value) in [
-        ("--db", &folder),
-        ("--since", &which.since),
-        ("--until", &which.until),
-        ("--machine", &which.machine),
-        ("--cgroup", &which.cgroup),
-        ("--process", &which.process),
-        ("--image", &which.image),
-        ("--where", &only),
-        ("--event", &which.event),
-        ("--epoch", &which.epoch),
-    ] {
-        match value {
-            // What begins like an option would be taken for one.
-            Some(value) if value.starts_with('-') => words.push(format!("{option}={value}")),
-            Some(value) => words.extend([option.to_owned(), value.clone()]),
-            None => {}
-        }
-    }
-    if which.idle {
-        words.push("--idle".to_owned());
-    }
-    words
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -269,7 +239,7 @@ mod tests {
             process: Some("-x y".to_owned()),
             ..Filters::default()
         };
-        let words = words(&filters.which("/srv/db".as_ref()));
+        let words = filters.which("/srv/db".as_ref()).words();
         assert_eq!(
             words,
             [
