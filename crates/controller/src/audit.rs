@@ -98,7 +98,7 @@ pub struct Watched {
     pub running: Nanos,
     /// It wanted a CPU that others had.
     pub runnable: Nanos,
-    /// It waited for another thread.
+    /// It waited for another thread, which has ended the wait.
     pub for_threads: Nanos,
     /// It waited for something outside the program, or for a time.
     pub external: Nanos,
@@ -146,7 +146,9 @@ impl Reading {
             // A thread that burns its CPU in a wait runs.
             let blocked = passed - ran - runnable;
             let [in_waits, in_world] = known.map_or([0, 0], |(now, was)| announced(&now, &was));
-            let for_threads = in_waits.min(blocked);
+            // What may still be ended by something else is not known.
+            let undecided = known.map_or(0, |(now, was)| undecided(&now, &was));
+            let for_threads = in_waits.saturating_sub(undecided).min(blocked);
             Watched {
                 pid,
                 tid,
@@ -252,6 +254,13 @@ fn announced(now: &Known, was: &Known) -> [u64; 2] {
         times[usize::from(!now.for_thread)] += now.so_far;
     }
     times
+}
+
+/// How much of that is in a wait that is not over and seems to be for another thread: a timeout, or a client, may end it.
+fn undecided(now: &Known, was: &Known) -> u64 {
+    let Some(under_way) = now.waits.filter(|waits| waits.for_thread) else { return 0 };
+    let before = was.waits.filter(|waits| waits.begin == under_way.begin).map_or(0, |waits| waits.so_far);
+    under_way.so_far.saturating_sub(before)
 }
 
 /// The processor's clock, in which the runtime counts waits.
@@ -371,6 +380,18 @@ mod tests {
         assert_eq!(each(&before, &since(0, 0, 30)), [(Some(0), 100, [0, 0, 30, 0])], "the rest is unknown");
         assert_eq!(each(&before, &since(60, 10, 90)), [(Some(0), 100, [60, 10, 30, 0])], "it runs in waits");
         assert_eq!(each(&before, &since(120, 10, 0)), [(Some(0), 100, [100, 0, 0, 0])], "clocks differ");
+        let waiting = |mut reading: Reading, so_far: u64, for_thread| {
+            let known = reading.threads.as_mut().unwrap().get_mut(&(1, 1)).unwrap().known.as_mut().unwrap();
+            known.waits = Some(UnderWay { begin: 1, so_far: so_far * 1_000_000, for_thread });
+            reading
+        };
+        let goes_on = |for_thread| {
+            let (was, now) =
+                (waiting(before.clone(), 70, for_thread), waiting(since(0, 0, 20), 150, for_thread));
+            each(&was, &now)
+        };
+        assert_eq!(goes_on(true), [(Some(0), 100, [0, 0, 20, 0])], "who ends it is not known yet");
+        assert_eq!(goes_on(false), [(Some(0), 100, [0, 0, 20, 80])], "a clock or a device will");
         let unprofiled = [reading(0, Some((0, 0, 0)), false), reading(100, Some((80, 5, 0)), false)];
         assert_eq!(each(&unprofiled[0], &unprofiled[1]), [(None, 100, [80, 5, 0, 0])]);
         assert_eq!(each(&before, &reading(1100, None, true)), []);

@@ -6,8 +6,10 @@
 use std::collections::HashMap;
 use wire::ring::Sample;
 
-/// Samples of a thread that are looked at.
-const SAMPLES_LOOKED_AT: u32 = 8;
+/// Samples of a thread that are looked at, whose stacks reach to where it began.
+const SAMPLES_LOOKED_AT: u32 = 32;
+/// Samples of a thread with other stacks, after which no more are looked at.
+const SAMPLES_GIVEN_UP_AFTER: u32 = 1000;
 /// Threads that are looked at.
 const MAX_THREADS: usize = 4096;
 /// Addresses whose functions are kept.
@@ -28,6 +30,8 @@ struct Began {
     /// The slot is another one's by and by.
     tid: u32,
     samples: u32,
+    /// Samples whose stacks do not reach to where it began.
+    cut: u32,
     function: Function,
 }
 
@@ -40,30 +44,30 @@ enum Function {
 }
 
 impl FirstFunctions {
-    /// Looks at a sample of the thread in a slot. `is_whole` says whether its stack reaches to where the thread began; `functions_at` gives
-    /// the functions at an address that could be changed, the outermost first.
-    pub fn look_at(
-        &mut self,
-        slot: usize,
-        tid: u32,
-        sample: &Sample,
-        is_whole: bool,
-        functions_at: impl FnMut(u64) -> Vec<String>,
-    ) {
-        if self.threads.get(&slot).is_some_and(|began| began.tid == tid && began.samples >= SAMPLES_LOOKED_AT)
-            || self.threads.len() >= MAX_THREADS && !self.threads.contains_key(&slot)
-            || tid == 0
-            || sample.cut
-            || !is_whole
-        {
-            return;
+    /// Whether more samples of the thread in a slot are to be looked at.
+    pub fn wants(&self, slot: usize, tid: u32) -> bool {
+        match self.threads.get(&slot) {
+            _ if tid == 0 => false,
+            Some(began) => {
+                let may_tell = began.samples < SAMPLES_LOOKED_AT && began.cut < SAMPLES_GIVEN_UP_AFTER;
+                began.tid != tid || may_tell
+            }
+            None => self.threads.len() < MAX_THREADS,
         }
-        let found = self.first_of(sample, functions_at);
-        let new = || Began { tid, samples: 0, function: Function::Unknown };
+    }
+
+    /// Counts a sample of the thread in a slot: the outermost function on its stack, if it has one; `None` if the stack does not reach to where the
+    /// thread began.
+    pub fn note(&mut self, slot: usize, tid: u32, found: Option<Option<String>>) {
+        let new = || Began { tid, samples: 0, cut: 0, function: Function::Unknown };
         let began = self.threads.entry(slot).or_insert_with(new);
         if began.tid != tid {
             *began = new();
         }
+        let Some(found) = found else {
+            began.cut += 1;
+            return;
+        };
         began.samples += 1;
         began.function = match (&began.function, found) {
             (_, None) => return,
@@ -73,8 +77,9 @@ impl FirstFunctions {
         };
     }
 
-    /// The outermost function on a stack; a closure only if there is nothing else, because all threads that a function starts are closures in it.
-    fn first_of(
+    /// The outermost function on the stack of a sample; a closure only if there is nothing else, because all threads that a function starts are closures in it.
+    /// `functions_at` gives the functions at an address that could be changed, the outermost first.
+    pub fn first_of(
         &mut self,
         sample: &Sample,
         mut functions_at: impl FnMut(u64) -> Vec<String>,
@@ -130,64 +135,79 @@ mod tests {
     }
 
     /// Innermost first.
-    fn sample(chain: &[u64], cut: bool) -> Sample {
+    fn sample(chain: &[u64]) -> Sample {
         let mut sample = Sample::new(Nanos(0), Nanos(10));
-        (sample.depth, sample.cut) = (chain.len(), cut);
+        sample.depth = chain.len();
         sample.frames.iter_mut().zip(chain).for_each(|(to, frame)| *to = Address(*frame));
         sample
     }
 
-    #[test]
-    fn the_outermost_function_with_a_name_is_what_a_thread_began_with() {
-        let mut first = FirstFunctions::default();
-        for (slot, chain, expected) in [
-            (1, &[9, 3, 2, 1, 8][..], Some("app::write")),
-            (2, &[9, 3, 1], Some("app::read")),
-            (3, &[9, 1, 8], Some("app::main::{{closure}}")),
-            (4, &[9, 8], None),
-        ] {
-            for _ in 0..3 {
-                first.look_at(slot, 7, &sample(chain, false), true, at);
-            }
-            assert_eq!(first.of(slot, 7), expected, "{chain:?}");
-        }
-        assert_eq!(first.of(1, 8), None, "another thread");
+    /// A sample of thread `tid` in slot 1.
+    fn look(first: &mut FirstFunctions, tid: u32, chain: &[u64]) {
+        let found = first.first_of(&sample(chain), at);
+        first.note(1, tid, Some(found));
     }
 
     #[test]
-    fn a_stack_that_does_not_reach_the_beginning_says_nothing() {
-        let mut first = FirstFunctions::default();
-        first.look_at(1, 7, &sample(&[3, 2], true), true, at);
-        first.look_at(1, 7, &sample(&[3, 2], false), false, at);
-        assert_eq!(first.of(1, 7), None);
+    fn the_outermost_function_with_a_name_is_what_a_thread_began_with() {
+        for (chain, expected) in [
+            (&[9, 3, 2, 1, 8][..], Some("app::write")),
+            (&[9, 3, 1], Some("app::read")),
+            (&[9, 1, 8], Some("app::main::{{closure}}")),
+            (&[9, 8], None),
+        ] {
+            let mut first = FirstFunctions::default();
+            (0..3).for_each(|_| look(&mut first, 7, chain));
+            assert_eq!(first.of(1, 7), expected, "{chain:?}");
+            assert_eq!((first.of(1, 8), first.of(2, 7)), (None, None), "other threads");
+        }
     }
 
     #[test]
     fn a_thread_whose_samples_do_not_agree_has_no_first_function() {
         let mut first = FirstFunctions::default();
-        first.look_at(1, 7, &sample(&[2], false), true, at);
-        first.look_at(1, 7, &sample(&[9], false), true, at);
+        look(&mut first, 7, &[2]);
+        look(&mut first, 7, &[9]);
         assert_eq!(first.of(1, 7), Some("app::write"), "nothing known is no contradiction");
-        first.look_at(1, 7, &sample(&[3], false), true, at);
-        first.look_at(1, 7, &sample(&[2], false), true, at);
+        look(&mut first, 7, &[3]);
+        look(&mut first, 7, &[2]);
         assert_eq!(first.of(1, 7), None);
         // The slot is another thread's.
-        first.look_at(1, 8, &sample(&[3], false), true, at);
+        look(&mut first, 8, &[3]);
         assert_eq!(first.of(1, 8), Some("app::read"));
     }
 
     #[test]
-    fn an_address_is_looked_up_once_and_few_samples_are_looked_at() {
+    fn few_samples_are_looked_at_whatever_they_show() {
+        for chain in [[2], [9]] {
+            let (mut first, mut samples) = (FirstFunctions::default(), 0);
+            while first.wants(1, 7) {
+                look(&mut first, 7, &chain);
+                samples += 1;
+            }
+            assert_eq!(samples, SAMPLES_LOOKED_AT);
+            assert!(first.wants(1, 8) && !first.wants(2, 0), "another thread, and one that has ended");
+        }
+        let mut first = FirstFunctions::default();
+        (0..SAMPLES_LOOKED_AT).for_each(|_| first.note(1, 7, None));
+        assert!(first.wants(1, 7), "its stacks may be whole by and by");
+        (0..SAMPLES_GIVEN_UP_AFTER).for_each(|_| first.note(1, 7, None));
+        assert!(!first.wants(1, 7));
+    }
+
+    #[test]
+    fn an_address_is_looked_up_once_unless_its_code_has_changed() {
         let (mut first, mut asked) = (FirstFunctions::default(), 0);
-        for _ in 0..100 {
-            first.look_at(1, 7, &sample(&[2], false), true, |address| {
+        let mut find = |first: &mut FirstFunctions| {
+            let found = first.first_of(&sample(&[2]), |address| {
                 asked += 1;
                 at(address)
             });
-        }
-        assert_eq!((asked, first.threads[&1].samples), (1, SAMPLES_LOOKED_AT));
+            assert_eq!(found.as_deref(), Some("app::write"));
+            asked
+        };
+        assert_eq!([find(&mut first), find(&mut first)], [1, 1]);
         first.forget_code();
-        first.look_at(2, 8, &sample(&[2], false), true, |_| vec!["other".to_owned()]);
-        assert_eq!(first.of(2, 8), Some("other"));
+        assert_eq!(find(&mut first), 2);
     }
 }

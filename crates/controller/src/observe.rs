@@ -247,19 +247,7 @@ impl Observer {
                 self.finer.count(&sample);
                 self.observe(&sample);
                 self.note_stack(thread, &sample);
-                let outermost = sample.callchain().last().copied();
-                // The C library begins threads, or a table says that nothing called the code.
-                let begins_thread = outermost.is_some_and(|Address(last)| {
-                    memory.unwind.caller(Address(last)) == Caller::Nobody
-                        || self.images.locate(last).is_none()
-                });
-                self.first_functions.look_at(
-                    thread,
-                    slot.tid.load(Ordering::Relaxed),
-                    &sample,
-                    begins_thread,
-                    |address| self.images.functions_in_scope(address),
-                );
+                self.look_at_beginning(thread, slot.tid.load(Ordering::Relaxed), &sample);
             }
         }
         self.images.programs().count(used);
@@ -277,6 +265,24 @@ impl Observer {
         if self.unpublished && Instant::now() >= self.next_publication {
             self.publish();
         }
+    }
+
+    /// Finds out what a thread was started to do, while that is not known.
+    fn look_at_beginning(&mut self, slot: usize, tid: u32, sample: &Sample) {
+        if !self.first_functions.wants(slot, tid) {
+            return;
+        }
+        // A table says that nothing called the code, or how it was called, and the stack has ended: a library has begun the thread.
+        let begins = |&Address(outermost): &Address| match self.memory.unwind.caller(Address(outermost)) {
+            Caller::Nobody => true,
+            Caller::By(_) => self.images.locate(outermost).is_none(),
+            Caller::Unknown => false,
+        };
+        let is_whole = !sample.cut && sample.callchain().last().is_some_and(begins);
+        let images = &mut self.images;
+        let functions_at = |address| images.functions_in_scope(address);
+        let found = is_whole.then(|| self.first_functions.first_of(sample, functions_at));
+        self.first_functions.note(slot, tid, found);
     }
 
     /// Forgets the code that has gone, before anything is learnt of what has come there.

@@ -1,6 +1,6 @@
 //! The first screen, for recordings whose truth is known.
 
-use crate::synthetic::{Truth, rows};
+use crate::synthetic::{Truth, rows, session};
 use profile::*;
 
 fn truth(name: &'static str, slope: f64) -> Truth {
@@ -578,6 +578,26 @@ fn what_whatif_looked_into_by_itself_is_named_in_commands() {
 }
 
 #[test]
+fn what_experiments_took_of_a_run_is_said_with_how_long_it_was() {
+    let measured = |delayed: &[u64]| {
+        let mut rows = rows(&[truth("hash.c:88", 0.55)]);
+        rows.sessions = (1..).zip(delayed).map(|(id, _)| session(id)).collect();
+        for (session, delayed) in rows.sessions.iter_mut().zip(delayed) {
+            session.samples.delayed = Nanos::from_millis(*delayed);
+        }
+        quiet(rows).answer().measured.unwrap().split_once("`: ").unwrap().1.to_owned()
+    };
+    assert_eq!(measured(&[50]), "one run of 10.0 s");
+    assert_eq!(measured(&[1_234]), "one run of 10.0 s; experiments paused threads for up to 12 % of it");
+    assert_eq!(
+        measured(&[1_000, 3_000]),
+        "2 runs, 20.0 s in all; experiments paused threads for up to 20 % of it"
+    );
+    // What a damaged recording says may be anything.
+    assert_eq!(measured(&[70_000]), "one run of 10.0 s");
+}
+
+#[test]
 fn whole_programs_are_told_by_how_long_they_take() {
     let mut rows = rows(&[truth("hash.c:88", 0.55)]);
     rows.points.get_mut(&PointId::new(1)).unwrap().name = "end-to-end".into();
@@ -699,13 +719,14 @@ fn without_a_progress_point_functions_of_the_program_are_offered() {
         points.map(|Next { why, command, .. }| (why, command)).collect()
     };
     let expected = [
-        (
-            "count each call of `viewer::frame`, if that is a unit of work: 100 % of the CPU time is in it or below",
-            "whatif run -p viewer::frame -- ./viewer --port '80 80'",
-        ),
+        // What everything is below is called once, as a rule.
         (
             "count each call of `<viewer::Scene as viewer::Draw>::draw`, if that is a unit of work: 60 % of the CPU time is in it or below",
-            "whatif run -p '<viewer::Scene as viewer::Draw>::draw' -- ./viewer --port '80 80'",
+            "whatif run -p 'fn:<viewer::Scene as viewer::Draw>::draw' -- ./viewer --port '80 80'",
+        ),
+        (
+            "count each call of `viewer::frame`, if that is a unit of work: 100 % of the CPU time is in it or below",
+            "whatif run -p fn:viewer::frame -- ./viewer --port '80 80'",
         ),
     ];
     assert_eq!(offered(rows.clone()), expected.map(|(why, command)| (why.to_owned(), command.to_owned())));

@@ -43,16 +43,43 @@ fn threads_of_one_kind_are_one_group_and_the_busiest_is_first() {
 }
 
 #[test]
-fn an_unnamed_thread_is_called_by_what_it_was_started_with() {
+fn an_unnamed_thread_is_called_by_what_it_began_with() {
     let threads = [
-        thread(7, "server", "", 1, 0),
-        thread(8, "server", "write_log", 3, 0),
-        thread(9, "reader", "read_all", 2, 0),
-        thread(10, "server", "", 4, 0),
-        thread(0, "", "", 5, 0),
+        thread(7, "server", "", 10, 0),
+        thread(8, "server", "write_log", 30, 0),
+        thread(9, "reader", "read_all", 20, 0),
+        thread(10, "server", "", 40, 0),
+        Thread { pid: 0, ..thread(0, "", "", 50, 0) },
     ];
     let titles: Vec<String> = groups(&[&threads]).into_iter().map(|(title, _, _)| title).collect();
     assert_eq!(titles, ["other threads", "server", "write_log", "reader", "main thread"]);
+}
+
+#[test]
+fn threads_that_may_do_different_work_stay_apart() {
+    let threads = [
+        thread(7, "server", "", 10, 0),
+        // A number that may be part of the name.
+        thread(8, "stage1", "", 900, 0),
+        thread(9, "stage2", "", 800, 0),
+        thread(10, "server", "decode_h264", 700, 0),
+        thread(11, "server", "decode_h265", 600, 0),
+        // The same name, and other work.
+        thread(12, "pool-1", "parse", 500, 0),
+        thread(13, "pool-2", "parse", 300, 0),
+        thread(14, "pool-3", "compress", 200, 0),
+    ];
+    let titles: Vec<String> = groups(&[&threads]).into_iter().map(|(title, _, _)| title).collect();
+    let pool = ["pool-N (parse) × 2", "pool-3 (compress)"];
+    assert_eq!(titles, ["stage1", "stage2", "decode_h264", "decode_h265", pool[0], pool[1], "main thread"]);
+}
+
+#[test]
+fn threads_that_come_and_go_are_as_many_as_there_are_at_a_time() {
+    let short = |tid| Thread { watched: Nanos::from_millis(100), ..thread(tid, "server", "serve", 50, 0) };
+    let threads: Vec<Thread> =
+        [thread(7, "server", "", 10, 0)].into_iter().chain((8..28).map(short)).collect();
+    assert_eq!(groups(&[&threads])[0].0, "serve × 2");
 }
 
 #[test]

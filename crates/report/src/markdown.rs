@@ -122,7 +122,7 @@ fn threads(text: &mut String, profile: &Profile) {
     let threads = profile.threads();
     if !threads.is_empty() {
         text.push_str(
-            "\n| Thread, between experiments | runs | waits for threads | waits for something outside | wants a CPU |\n|---|--:|--:|--:|--:|\n",
+            "\n| Thread, while nothing is delayed | runs | waits for threads | waits for something outside | wants a CPU |\n|---|--:|--:|--:|--:|\n",
         );
     }
     for group in threads.iter().take(TOP) {
@@ -133,7 +133,7 @@ fn threads(text: &mut String, profile: &Profile) {
             .expect(FITS);
     }
     if threads.len() > TOP {
-        writeln!(text, "\n{} more kinds of threads are not shown.", threads.len() - TOP).expect(FITS);
+        writeln!(text, "\n{} more of them are not shown.", threads.len() - TOP).expect(FITS);
     }
 }
 

@@ -42,7 +42,7 @@ fn of_a_tree() -> Profile {
     let main = rows.sessions[0].threads[0].clone();
     let worker = |tid, running| Thread {
         tid,
-        name: format!("worker|{tid}"),
+        name: format!("worker|-{tid}"),
         running: Nanos::from_millis(running),
         for_threads: Nanos::from_millis(2_000),
         ..main.clone()
@@ -73,7 +73,7 @@ fn programs_are_named_beside_their_code_and_with_their_time() {
     let threads: Vec<_> =
         report["threads"].as_array().unwrap().iter().map(|one| (&one["title"], &one["running"])).collect();
     let of = |title: &str, running: f64| (serde_json::Value::from(title), serde_json::Value::from(running));
-    let [main, workers] = [of("main thread", 0.9), of("worker|N × 2", 0.3)];
+    let [main, workers] = [of("main thread", 0.9), of("worker|-N × 2", 0.3)];
     assert_eq!(threads, [(&main.0, &main.1), (&workers.0, &workers.1)]);
     assert_eq!(report["programs"][2]["obstacle"], "it is statically linked");
     assert_eq!(report["sessions"][0]["programs"][1]["path"], "/opt/worker");

@@ -191,7 +191,7 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
         let program: Vec<String> = program().map(str::to_owned).collect();
         let interpreter = Interpreter::of(&session.start.program);
         let is_without = profile.failure().is_none_or(|failure| failure.code == Warning::NO_PROGRESS_POINT);
-        if interpreter.is_none() && is_without {
+        if interpreter.is_none() && is_without && profile.points.is_empty() {
             let pieces = points.iter().flat_map(|point| &point.pieces).cloned().collect::<Vec<_>>();
             let places = to_try::places(profile, &session.start, &pieces);
             next.push(find);

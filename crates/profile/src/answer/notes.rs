@@ -9,10 +9,13 @@ use crate::sentence::subject;
 use crate::units::Nanos;
 use crate::{printable, shell};
 
+/// Pauses that took less of the time are not mentioned.
+const WORTH_SAYING: f64 = 0.01;
 /// Commands that are longer are cut.
 const LONGEST: usize = 120;
 
-/// The command that was measured, how often, and for how long: `` `pigz -9 big.bin`: 3 runs, 12 s in all ``. `None` where it is not known.
+/// The command that was measured, how often, for how long, and what experiments took of that: `` `pigz -9 big.bin`: 3 runs, 12 s in all; experiments
+/// paused threads for up to 12 % of it ``. `None` where it is not known.
 pub(super) fn measured(profile: &Profile) -> Option<String> {
     let sessions = &profile.rows.sessions;
     let start = &sessions.last().filter(|session| session.start.program != UNKNOWN_PROGRAM)?.start;
@@ -27,7 +30,13 @@ pub(super) fn measured(profile: &Profile) -> Option<String> {
         (1, _) => format!("one run of {}", Nanos::new(time)),
         (runs, _) => format!("{runs} runs, {} in all", Nanos::new(time)),
     };
-    Some(format!("`{command}`: {runs}"))
+    let delayed: u64 = sessions.iter().map(|session| session.samples.delayed.get()).sum();
+    let share = delayed as f64 / time as f64;
+    let pauses = match (WORTH_SAYING..=1.0).contains(&share) {
+        true => format!("; experiments paused threads for up to {:.0} % of it", 100.0 * share),
+        false => String::new(),
+    };
+    Some(format!("`{command}`: {runs}{pauses}"))
 }
 
 /// About a point and the best piece of code, if there is one.

@@ -12,6 +12,8 @@ use crate::stacks::CallTree;
 const OFFERED: usize = 3;
 /// What fewer samples than this share were taken in or below is no unit of the work.
 const LEAST_SHARE: f64 = 0.05;
+/// What more samples than this share were taken in or below is called once, as a rule, and has the units of work below it.
+const WHOLE: f64 = 0.95;
 
 /// A function, as `-p` takes it, and why it may do.
 pub(super) struct Place {
@@ -19,7 +21,7 @@ pub(super) struct Place {
     pub why: String,
 }
 
-/// Those on most stacks first; in recordings without stacks, those with most samples of their own.
+/// Those on most stacks first, but for those on nearly all of them; in recordings without stacks, those with most samples of their own.
 pub(super) fn places(profile: &Profile, start: &SessionStart, pieces: &[Piece]) -> Vec<Place> {
     let tree = CallTree::new(&profile.rows);
     let all = tree.all.count as f64;
@@ -44,10 +46,14 @@ pub(super) fn places(profile: &Profile, start: &SessionStart, pieces: &[Piece]) 
     // The program is called as it was typed, the file by its path.
     let is_own = |image: &str| image.rsplit('/').next() == Some(start.program_name());
     found.retain(|(name, image, share)| is_own(image) && is_place(name) && *share >= LEAST_SHARE);
-    found.sort_by(|one, other| other.2.total_cmp(&one.2).then_with(|| one.0.cmp(other.0)));
+    let is_whole = |share: f64| share >= WHOLE;
+    found.sort_by(|one, other| {
+        let by_share = other.2.total_cmp(&one.2).then_with(|| one.0.cmp(other.0));
+        is_whole(one.2).cmp(&is_whole(other.2)).then(by_share)
+    });
     let below = if is_below { "in it or below" } else { "in it" };
     let place = |(name, _, share): (&str, &str, f64)| Place {
-        name: name.to_owned(),
+        name: format!("fn:{name}"),
         why: format!(
             "count each call of `{}`, if that is a unit of work: {} of the CPU time is {below}",
             printable(name),
@@ -59,5 +65,5 @@ pub(super) fn places(profile: &Profile, start: &SessionStart, pieces: &[Piece]) 
 
 /// Whether `-p` takes the name of this function for one.
 fn is_place(name: &str) -> bool {
-    !name.is_empty() && !name.replace("::", "").contains([':', '/', '@', '+'])
+    !name.is_empty() && !name.replace("::", "").contains([':', '/', '@', '+', '*'])
 }

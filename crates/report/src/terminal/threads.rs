@@ -1,4 +1,4 @@
-//! What threads do between experiments: a strip for each kind of thread, where there are several.
+//! What threads do while nothing is delayed: a strip for each kind of thread, where there are several.
 
 use profile::{Profile, ThreadGroup, printable};
 use unicode_width::UnicodeWidthStr as _;
@@ -35,7 +35,7 @@ pub(super) fn draw(out: &mut String, profile: &Profile, style: Style) {
     let longest = titles.iter().map(|title| title.width()).max().unwrap_or(0).min(NAME);
     let name = longest.min(room.saturating_sub(STRIP.0));
     let strip = (room - name).min(STRIP.1);
-    line_of(out, "\nWhat threads do between experiments");
+    line_of(out, "\nWhat threads do while nothing is delayed");
     let [runs, waits @ ..] = HEADS;
     let waits: String = waits.iter().map(|head| format!("  {head}")).collect();
     let before = 2 + name + 2 + strip;
