@@ -82,12 +82,16 @@ function add(to: Node, call: Stacks["calls"][number], total: number): void {
 /** What stands for a program, where there are several. */
 const PROGRAM = "[program]";
 
+/** Whether a place is a source file, and none of Rust's or C++'s library. */
+const isOwnCode = (place: string): boolean => /\.\w+$/.test(place) && !/^\/rustc\/|\/rustlib\/src\/|^\/usr\/(include|lib)\/|\.so(\.|$)/.test(place);
+
 /** Which frames are the way to the program's own code. */
 export const runtimeCalls = (stacks: Stacks): boolean[] =>
   runtimeFrames(
     stacks.calls.map((call) => call[CALLER]),
     (nth) => nameOf(stacks, stacks.calls[nth]![FUNCTION]),
     (nth) => placeOf(stacks, stacks.calls[nth]![FUNCTION]) === PROGRAM,
+    (nth) => isOwnCode(placeOf(stacks, stacks.calls[nth]![FUNCTION])),
   );
 
 /** The whole program; what `folded` frames call stands with their callers. */

@@ -20,7 +20,7 @@ export function Flame({ report }: { report: Report }) {
   const stacks = wholeStacks(report.stacks);
   return (
     <section class="stacks">
-      <h2>Who calls whom{report.regions.length > 0 && ", and what it is worth"}</h2>
+      <h2>Who calls whom</h2>
       {stacks ? (
         <Graph report={report} stacks={stacks} point={pointNumber.value} />
       ) : (

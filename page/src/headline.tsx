@@ -45,11 +45,11 @@ export function Headline({ report, answer }: { report: Report; answer: PointAnsw
 
 /** Which program was measured, when, and by which whatif. */
 export function Measured({ name, measured, sessions }: { name?: string; measured?: string | null | undefined; sessions: Session[] }) {
-  return (
+  const said = [measured, recorded(sessions)].filter(Boolean).join("; ");
+  return said === "" ? null : (
     <p class="measured">
       {name && <b>{name}: </b>}
-      {measured != null && <Prose text={`${measured}; `} />}
-      {recorded(sessions)}
+      <Prose text={said} />
     </p>
   );
 }

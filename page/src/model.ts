@@ -22,7 +22,7 @@ export interface Report {
   production?: { since_unix_s: number; until_unix_s: number; hosts: number } | null;
   /** The programs that ran as one, those with most time first; empty for a single one, missing in reports of earlier versions. */
   programs?: ProgramTime[];
-  /** What threads do between experiments; empty for a single one, missing in reports of earlier versions. */
+  /** What threads do while nothing is delayed; empty for a single one, missing in reports of earlier versions. */
   threads?: Threads[];
   /** What Go's runtime took of the CPU time; null for programs that are not in Go, missing in reports of earlier versions. */
   go?: { collector_share: number; runtime_share: number } | null;

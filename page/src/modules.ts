@@ -17,12 +17,15 @@ export function moduleOf(stacks: Stacks, of: number): string {
   const place = placeOf(stacks, of);
   const std = /(?:^\/rustc\/[^/]+|\/rustlib\/src\/rust)\/library\/([^/]+)\//.exec(place);
   if (std) return "std";
-  const crate = /\/\.cargo\/registry\/src\/[^/]+\/(.+?)-\d[^/]*\//.exec(place);
+  const crate = /\/registry\/src\/[^/]+\/(.+?)-\d[^/]*\//.exec(place) ?? /\/git\/checkouts\/(.+?)-[0-9a-f]{8,}\//.exec(place);
   if (crate) return crate[1]!;
+  // Files that every crate or module has are known by their folder.
+  const folder = /([^/]+)\/(?:src\/)?(?:mod|lib|main)\.rs$/.exec(place);
+  if (folder) return `${folder[1]}/${place.split("/").at(-1)}`;
   return place.split("/").at(-1) || (/^[<&]*(std|core|alloc)::/.test(nameOf(stacks, of)) ? "std" : "");
 }
 
-/** Those with most samples of their own; null where it is known what something is worth to the point, which is told instead. */
+/** Those with most samples of their own; null where it is known what something is worth to the point, which colours show instead. */
 export function modulesOf({ regions }: Report, stacks: Stacks, point: number, functions: Sums[]): Modules | null {
   const isCertain = regions.some(({ points }) => ["helps", "hurts", "no-effect"].includes(points[point]?.verdict ?? ""));
   if (isCertain) return null;

@@ -263,7 +263,7 @@ export function run(session: Session): string {
 /** When it was measured, from the first run to the last, and by which whatif. */
 export function recorded(sessions: Session[]): string {
   const minute = ({ started_unix_ns: of }: Session): string => new Date(of / 1e6).toISOString().slice(0, 16).replace("T", " ");
-  const known = sessions.filter(({ started_unix_ns }) => started_unix_ns > 0);
+  const known = sessions.filter(({ started_unix_ns }) => started_unix_ns > 0).sort((a, b) => a.started_unix_ns - b.started_unix_ns);
   const [first, last] = [known[0], known.at(-1)].map((of) => of && minute(of));
   const until = first?.slice(0, 10) === last?.slice(0, 10) ? last?.slice(11) : last;
   const when = first === undefined ? [] : [first === last ? `${first} UTC` : `${first} to ${until} UTC`];

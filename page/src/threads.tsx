@@ -1,4 +1,4 @@
-// What threads do between experiments: a strip for each kind of thread, where there are several.
+// What threads do while nothing is delayed: a strip for each kind of thread, where there are several.
 
 import { share } from "./format";
 import type { Threads as Group } from "./model";
@@ -21,8 +21,8 @@ export function Threads({ threads }: { threads: Group[] }) {
   if (threads.length === 0) return null;
   const more = threads.length - SHOWN;
   return (
-    <section class="threads numbers" aria-label="what threads do between experiments">
-      <h2>What threads do between experiments</h2>
+    <section class="threads numbers" aria-label="what threads do while nothing is delayed">
+      <h2>What threads do while nothing is delayed</h2>
       <table>
         <thead>
           <tr>

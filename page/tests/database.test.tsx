@@ -7,7 +7,7 @@ import { App } from "../src/database/app";
 import { type Fetch, Line } from "../src/database/ask";
 import { cpuTime, length, ticks } from "../src/database/clock";
 import { palette, rgb, step, STEPS } from "../src/database/colours";
-import { lookOf, offered, runtimeBoxes, search, tree } from "../src/database/flames";
+import { lookOf, offered, runtimeBoxes, search, sums, tree } from "../src/database/flames";
 import { carried, cellAt, columnsFor, describe as said, largest, missing, moved, place, restriction, short, spanOf } from "../src/database/map";
 import { begin, beginning, change, view } from "../src/database/state";
 import { asked, isAnother, read, usual, type View, written } from "../src/database/view";
@@ -321,7 +321,7 @@ describe("the flame graph", () => {
 
   test("what starts programs and threads is folded below its process, and what several of them call is one box", () => {
     const of = flame();
-    of.names = ["server", "_start", "main", "std::rt::lang_start", "clone3", "work"].map((name, nth) => ({ ...of.names[1]!, name, kind: nth === 0 ? "process" : "program" }));
+    of.names = ["server", "_start", "main", "std::rt::lang_start", "clone3", "work"].map((name, nth) => ({ ...of.names[1]!, name, kind: nth === 0 ? "process" : name.startsWith("std") ? "library" : "program" }));
     // process → _start → main → lang_start → work, and process → clone3 → work.
     of.boxes = [-1, 0, 0, 90, 0, 1, 0, 60, 1, 2, 0, 60, 2, 3, 10, 60, 3, 5, 50, 50, 0, 4, 0, 30, 5, 5, 30, 30];
     of.before = null;
@@ -332,6 +332,28 @@ describe("the flame graph", () => {
     expect([root.total, process!.total]).toEqual([90, 90]);
     expect(process!.inside.map((node) => [of.names[node.function]!.name, node.own, node.total])).toEqual([["work", 80, 80]]);
     expect(tree(of).inside[0]!.inside).toHaveLength(2);
+  });
+
+  test("the program's own code is not folded whatever it is called, nor what has no known callers", () => {
+    const of = flame();
+    // process → start_thread → core::work of the program, and process → std::thread of which no callers are known.
+    const kinds = { server: "process", start_thread: "library", "core::work": "program", "std::thread": "library" };
+    of.names = Object.entries(kinds).map(([name, kind]) => ({ ...of.names[1]!, name, kind }));
+    of.boxes = [-1, 0, 0, 90, 0, 1, 0, 60, 1, 2, 60, 60, 0, 3, 30, 30];
+    of.before = null;
+    of.cut = [3];
+    expect(runtimeBoxes(of)).toEqual([false, true, false, false]);
+  });
+
+  test("functions that have gone are among those that are different, with what they were", () => {
+    const of = flame();
+    // main → work → helper, which was called by main as well.
+    of.names = ["main", "work", "helper"].map((name) => ({ ...of.names[1]!, name }));
+    of.boxes = [-1, 0, 0, 60, 0, 1, 50, 60, 1, 2, 10, 10, 0, 2, 0, 0];
+    of.before = { asked: "A", samples: 100, boxes: [0, 100, 50, 50, 0, 0, 50, 50] };
+    of.cut = [];
+    const found = sums(of, tree(of)).map(({ name, total, was }) => [name, total, was]);
+    expect(new Map(found.map(([name, ...counts]) => [name, counts]))).toEqual(new Map([["main", [60, 100]], ["work", [60, 50]], ["helper", [10, 50]]]));
   });
 
   test("boxes that name what there is not make no page fail", () => {

@@ -35,11 +35,17 @@ export interface FlameNode extends Node {
 const NO_LINES = new Map<number, number>();
 
 /** Which boxes are the way to the program's own code. */
-export function runtimeBoxes({ names, boxes }: Flame): boolean[] {
+export function runtimeBoxes({ names, boxes, cut }: Flame): boolean[] {
   const nth = [...Array(Math.floor(boxes.length / 4)).keys()];
   const name = (nth: number): Name | undefined => names[boxes[4 * nth + 1]!];
   const callers = nth.map((at) => (boxes[4 * at]! < 0 ? null : boxes[4 * at]!));
-  return runtimeFrames(callers, (at) => name(at)?.name ?? "", (at) => name(at)?.kind === "process");
+  const isCut = new Set(cut);
+  return runtimeFrames(
+    callers,
+    (at) => name(at)?.name ?? "",
+    (at) => name(at)?.kind === "process",
+    (at) => name(at)?.kind === "program" || isCut.has(at),
+  );
 }
 
 /**
@@ -115,7 +121,8 @@ export function sums({ names }: Flame, focus: FlameNode): Sum[] {
       found.set(of, sum);
     }
     open.push([node, true]);
-    for (const inside of node.inside) open.push([inside as FlameNode, false]);
+    // What has gone has no box, and was something before.
+    for (const inside of node.by.values()) open.push([inside as FlameNode, false]);
   }
   return [...found.values()];
 }

@@ -120,7 +120,7 @@ export function Panel({ answer, busy }: { answer: SpanAnswer | DifferenceAnswer;
 
 const WORDS: Record<Colours, string> = { change: "what is different", worth: "what more speed is worth", kind: "whose code it is" };
 
-/** What is looked at is told to `onZoom`, too. */
+/** `onZoom` is called with the box that is looked at. */
 export function Graph({ flame, onZoom }: { flame: Flame; onZoom?: (node: FlameNode) => void }) {
   const [unfolded, setUnfolded] = useState(false);
   const runtime = useMemo(() => runtimeBoxes(flame), [flame]);
