@@ -122,7 +122,8 @@ export function sums({ names }: Flame, focus: FlameNode): Sum[] {
     }
     open.push([node, true]);
     // What has gone has no box, and was something before.
-    for (const inside of node.by.values()) open.push([inside as FlameNode, false]);
+    for (const gone of node.by.values()) if (gone.total === 0) open.push([gone as FlameNode, false]);
+    for (const inside of node.inside) open.push([inside as FlameNode, false]);
   }
   return [...found.values()];
 }
