@@ -110,10 +110,7 @@ impl Profile {
 
     /// Whether anything else may be worth as much as the best region, as a sentence.
     pub(crate) fn others_in_words(&self, point: &PointSummary, untried: bool) -> String {
-        let others = self.others(point, untried);
-        let mut letters = others.chars();
-        let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-        format!("{first}{}.", letters.as_str())
+        format!("{}.", capitalized(&self.others(point, untried)))
     }
 
     /// Whether other code than that of a region has much of the CPU time, and is not judged yet.
@@ -290,6 +287,12 @@ fn is_seen(effect: &Estimate) -> bool {
 /// Whether one is a line of the other, a function.
 fn nested(a: &Region, b: &Region) -> bool {
     a.kind != b.kind && a.function.is_some() && a.function == b.function && a.file == b.file
+}
+
+/// The text with a capital letter in front.
+pub(crate) fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
 }
 
 pub(crate) fn subject(point: &PointSummary) -> String {

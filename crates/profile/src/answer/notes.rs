@@ -5,7 +5,7 @@ use crate::coz::UNKNOWN_PROGRAM;
 use crate::interpreter::Interpreter;
 use crate::model::{SessionStart, Warning};
 use crate::ranking::{PointSummary, Profile};
-use crate::sentence::subject;
+use crate::sentence::{capitalized, subject};
 use crate::units::Nanos;
 use crate::{printable, shell};
 
@@ -71,12 +71,11 @@ pub(super) fn of(profile: &Profile, point: &PointSummary, best: Option<&Piece>) 
 
 /// About the program, whatever was measured.
 pub(super) fn without_point(profile: &Profile) -> Vec<String> {
-    let looked_into = profile.rows.warned(Warning::CHOSEN_FILES).next_back().map(|warning| {
-        let message = printable(&warning.message);
-        let mut letters = message.chars();
-        let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
-        format!("{first}{}.", letters.as_str())
-    });
+    let looked_into = profile
+        .rows
+        .warned(Warning::CHOSEN_FILES)
+        .next_back()
+        .map(|warning| format!("{}.", capitalized(&printable(&warning.message))));
     let of_start = |start: &SessionStart| {
         Interpreter::of(&start.program).filter(|known| !known.has_names(&start.arguments))
     };

@@ -3,7 +3,7 @@
 use super::{Change, Comparison, PointChange, RegionChange};
 use crate::answer::{lessened, rate};
 use crate::estimate::{Estimate, Target};
-use crate::sentence::{name, plus_minus, subject};
+use crate::sentence::{capitalized, name, plus_minus, subject};
 use crate::units::Nanos;
 
 /// How many regions a sentence can carry.
@@ -169,9 +169,4 @@ fn levels(point: &PointChange<'_>) -> Option<String> {
         rate(1e9 / after),
         throughput.unwrap_or_default()
     ))
-}
-
-fn capitalized(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
 }
