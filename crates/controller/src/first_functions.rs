@@ -115,7 +115,7 @@ impl FirstFunctions {
 
 /// Whether a function has no name of its own.
 fn is_closure(name: &str) -> bool {
-    name.contains("{closure") || name.contains("{{closure") || name.contains("{lambda")
+    name.contains("{closure") || name.contains("{lambda")
 }
 
 #[cfg(test)]

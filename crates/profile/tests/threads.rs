@@ -28,6 +28,11 @@ fn groups(runs: &[&[Thread]]) -> Vec<(String, u32, u32)> {
     profile.threads().iter().map(group).collect()
 }
 
+/// Of one run.
+fn titles(threads: &[Thread]) -> Vec<String> {
+    groups(&[threads]).into_iter().map(|(title, _, _)| title).collect()
+}
+
 #[test]
 fn threads_of_one_kind_are_one_group_and_the_busiest_is_first() {
     let threads = [
@@ -51,8 +56,7 @@ fn an_unnamed_thread_is_called_by_what_it_began_with() {
         thread(10, "server", "", 40, 0),
         Thread { pid: 0, ..thread(0, "", "", 50, 0) },
     ];
-    let titles: Vec<String> = groups(&[&threads]).into_iter().map(|(title, _, _)| title).collect();
-    assert_eq!(titles, ["other threads", "server", "write_log", "reader", "main thread"]);
+    assert_eq!(titles(&threads), ["other threads", "server", "write_log", "reader", "main thread"]);
 }
 
 #[test]
@@ -69,9 +73,11 @@ fn threads_that_may_do_different_work_stay_apart() {
         thread(13, "pool-2", "parse", 300, 0),
         thread(14, "pool-3", "compress", 200, 0),
     ];
-    let titles: Vec<String> = groups(&[&threads]).into_iter().map(|(title, _, _)| title).collect();
     let pool = ["pool-N (parse) × 2", "pool-3 (compress)"];
-    assert_eq!(titles, ["stage1", "stage2", "decode_h264", "decode_h265", pool[0], pool[1], "main thread"]);
+    assert_eq!(
+        titles(&threads),
+        ["stage1", "stage2", "decode_h264", "decode_h265", pool[0], pool[1], "main thread"]
+    );
 }
 
 #[test]
@@ -86,8 +92,7 @@ fn threads_that_come_and_go_are_as_many_as_there_are_at_a_time() {
 fn main_threads_of_several_processes_have_the_names_of_their_programs() {
     let of = |pid, name| Thread { pid, tid: pid, ..thread(pid, name, "", 500, 0) };
     let threads = [of(7, "nginx"), of(8, "nginx"), of(9, "php")];
-    let titles: Vec<String> = groups(&[&threads]).into_iter().map(|(title, _, _)| title).collect();
-    assert_eq!(titles, ["nginx × 2", "php"]);
+    assert_eq!(titles(&threads), ["nginx × 2", "php"]);
 }
 
 #[test]
