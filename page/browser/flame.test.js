@@ -49,7 +49,7 @@ const open = async (address) => {
   await drawing().waitFor();
 };
 
-test("the heading, the books, the warnings, and nothing of a map", async () => {
+test("the heading, how many samples there are, the warnings, and nothing of a map", async () => {
   await open(small);
   expect(await page.title()).toBe("whatif flame: cpu-clock on build-7, 2026-11-22 14:00 to 15:00");
   expect(await page.locator("h1").innerText()).toBe("cpu-clock on build-7, 2026-11-22 14:00 to 15:00");
@@ -77,7 +77,7 @@ test("colours say whose code it is, and stacks that begin nowhere are marked", a
   data.cut = [6];
   await open(flame(folder, "kinds", data));
   for (const [name, kind] of Object.entries(kinds)) expect(await boxes(name).getAttribute("class"), name).toContain(kind);
-  expect(await page.locator(".panel-flame .legend").innerText()).toContain("time off the CPU");
+  expect(await page.locator(".panel-flame .legend").innerText()).toContain("off-CPU time");
   expect(await drawing().locator(".call.cut").allInnerTexts()).toEqual(["odd"]);
   expect(await boxes("odd").getAttribute("title")).toContain("its callers are not known");
 });

@@ -134,7 +134,6 @@ function realistic() {
 /** The names of functions that a program without marks spends its time in. */
 const SAMPLED = ["render_frame", "std::collections::hash::map::HashMap<K,V,S>::insert", "memmove", "scene::Bounds::intersects", "compress_block", "parse", "next_token", "hash_bytes", "alloc::raw_vec::RawVec<T>::grow_one", "write_all", "checksum", "main", "read_line"];
 
-/** No progress point: there is the plain profile. */
 /** The stacks of a Rust program: frames are `[name, file, ...samples of its own, and what it calls]`. */
 function stacksOf(...outermost) {
   const [texts, functions, calls] = [[], [], []];
@@ -166,6 +165,7 @@ const viewerStacks = () =>
     ["clone3", LIBC, 0, ["start_thread", LIBC, 0, ["std::sys::thread::unix::Thread::new::thread_start", `${STD}/std/src/sys/thread/unix.rs`, 0, ["parse", "/home/me/viewer/src/parse.rs", 50, ["next_token", "/home/me/viewer/src/parse.rs", 90], ["memmove", LIBC, 40]]]]],
   );
 
+/** No progress point: there is the plain profile. */
 function plain() {
   const rng = random(3);
   const candidates = SAMPLED.map((name, nth) =>

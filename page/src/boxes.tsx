@@ -39,6 +39,16 @@ interface Props {
   onChoose(node: Node): void;
 }
 
+/** Whether frames that start the program and its threads are drawn; nothing where there are none. */
+export function RuntimeFrames({ runtime, drawn, onChange }: { runtime: boolean[]; drawn: boolean; onChange: (drawn: boolean) => void }) {
+  if (!runtime.includes(true)) return null;
+  return (
+    <label>
+      <input type="checkbox" checked={drawn} onChange={(event) => onChange(event.currentTarget.checked)} /> Runtime frames
+    </label>
+  );
+}
+
 export function Boxes({ look, focus, found, upwards = false, label, onChoose }: Props) {
   const [element, width] = useWidth(1000);
   const laid = useMemo(() => boxes(focus, width), [focus, width]);

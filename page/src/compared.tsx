@@ -12,7 +12,7 @@ import {
 import { DETAILS, Filter, TABLE } from "./filter";
 import { count, duration, factor, fixed, interval, percent, range, slope as slopeText, threeDigits, UNKNOWN } from "./format";
 import { Grid, type GridColumn } from "./grid";
-import { Measured, StatusMark } from "./headline";
+import { Below, Measured, StatusMark } from "./headline";
 import { Runs } from "./notes";
 import { Points } from "./points";
 import { CHANGE_WORDS, changeOf, wordOf } from "./prose";
@@ -90,16 +90,7 @@ function Headline({ point, sentence }: { point: PointChange | null; sentence: st
       <h1>
         <Prose text={headline} />
       </h1>
-      {brings && (
-        <p class="brings">
-          <Prose text={brings} />
-        </p>
-      )}
-      {rest && (
-        <p class="beside">
-          <Prose text={rest} />
-        </p>
-      )}
+      <Below brings={brings} rest={rest} />
     </>
   );
 }

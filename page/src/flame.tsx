@@ -1,7 +1,7 @@
 // The flame graph of the program's stacks, coloured by what more speed is worth, and below it the sandwich of one function.
 
 import { useMemo, useState } from "preact/hooks";
-import { Boxes } from "./boxes";
+import { Boxes, RuntimeFrames } from "./boxes";
 import { type Node, runtimeCalls, samplesOf, search, sums, totals, tree } from "./calls";
 import "./flame.css";
 import { percent } from "./format";
@@ -79,11 +79,7 @@ function Graph({ report, stacks, point }: Omit<Shown, "modules">) {
         <button type="button" disabled={focus === root} onClick={() => setZoomed(root)}>
           Show the whole program
         </button>
-        {runtime.includes(true) && (
-          <label>
-            <input type="checkbox" checked={unfolded} onChange={(event) => setUnfolded(event.currentTarget.checked)} /> Runtime frames
-          </label>
-        )}
+        <RuntimeFrames runtime={runtime} drawn={unfolded} onChange={setUnfolded} />
       </div>
       <Boxes
         look={lookOf(shown, root.total, program)}

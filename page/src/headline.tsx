@@ -18,16 +18,7 @@ export function Headline({ report, answer }: { report: Report; answer: PointAnsw
       <h1 class={headline === null ? "sentence" : undefined}>
         <Prose text={headline ?? heading(report, answer)} />
       </h1>
-      {brings !== null && (
-        <p class="brings">
-          <Prose text={brings} />
-        </p>
-      )}
-      {rest && (
-        <p class="beside">
-          <Prose text={rest} />
-        </p>
-      )}
+      <Below brings={brings} rest={rest} />
       {badge && <BadgeLine badge={badge} />}
       {notes.map((note) => (
         <p key={note} class="beside">
@@ -40,6 +31,24 @@ export function Headline({ report, answer }: { report: Report; answer: PointAnsw
         </p>
       )}
     </section>
+  );
+}
+
+/** Below a headline: what that brings, and the rest. */
+export function Below({ brings, rest }: { brings?: string | null | undefined; rest?: string | null | undefined }) {
+  return (
+    <>
+      {brings && (
+        <p class="brings">
+          <Prose text={brings} />
+        </p>
+      )}
+      {rest && (
+        <p class="beside">
+          <Prose text={rest} />
+        </p>
+      )}
+    </>
   );
 }
 

@@ -55,7 +55,7 @@ function FlameAlone({ flame }: { flame: Flame }) {
   const [focus, setFocus] = useState<FlameNode>(root);
   const functions = useMemo(() => sums(flame, focus), [flame, focus]);
   const { heading, before } = flame;
-  // Samples on and off the CPU stand for different times.
+  // On-CPU and off-CPU samples stand for different times.
   const isTime = heading.event.includes("off-cpu");
   return (
     <>

@@ -21,7 +21,7 @@ export const KINDS: Record<string, string> = {
   library: "libraries, and Rust's std",
   kernel: "the kernel",
   generated: "made at run time (JIT)",
-  waiting: "time off the CPU: what is below waits",
+  waiting: "off-CPU time: what is below waits",
   unknown: "nothing known",
 };
 

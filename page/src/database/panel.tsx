@@ -1,7 +1,7 @@
 // What a span is made of, or what is different between two: the flame graph, the table beside it, and what to type for the same.
 
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { Boxes } from "../boxes";
+import { Boxes, RuntimeFrames } from "../boxes";
 import { type Node, samplesOf } from "../calls";
 import { Command } from "../command";
 import { percent } from "../format";
@@ -159,11 +159,7 @@ export function Graph({ flame, onZoom }: { flame: Flame; onZoom?: (node: FlameNo
         <button type="button" disabled={focus === root} onClick={() => zoom(root)}>
           Show everything
         </button>
-        {runtime.includes(true) && (
-          <label>
-            <input type="checkbox" checked={unfolded} onChange={(event) => setUnfolded(event.currentTarget.checked)} /> Runtime frames
-          </label>
-        )}
+        <RuntimeFrames runtime={runtime} drawn={unfolded} onChange={setUnfolded} />
         {known.length > 1 && (
           <label>
             Colours{" "}
