@@ -48,6 +48,7 @@ mod now;
 mod observe;
 mod options;
 mod outlook;
+mod overhead;
 mod owner;
 mod points;
 mod progress;

@@ -186,7 +186,7 @@ impl Observer {
             images,
             tables: UnwindTables::new(memory),
             circles: Circles::new(memory),
-            finer: Finer::new((!options.fixed_period).then_some(options.period)),
+            finer: Finer::new(options.period, !options.fixed_period),
             specs: options.regions.as_slice().into(),
             sampled,
             granularity: options.granularity,
@@ -217,6 +217,12 @@ impl Observer {
             observer.regions.push(Known { named: true, ..Known::new(spec.region()) });
         }
         observer
+    }
+
+    /// Whether threads are hardly to be sampled.
+    pub fn sample_seldom(&mut self, seldom: bool) {
+        self.finer.sample_seldom(seldom);
+        self.drain();
     }
 
     /// Takes all samples that have come in, and publishes what they taught about the scope.
@@ -258,7 +264,7 @@ impl Observer {
         self.follow_mappings();
         memory.header.running.store(running, Ordering::Relaxed);
         if lost > 0 {
-            self.finer.give_up(memory);
+            self.finer.give_up();
         }
         self.finer.set(memory, running);
         self.circles.publish();

@@ -297,6 +297,11 @@ impl Session {
         Ok(self.recorder.set_threads(self.id, threads)?)
     }
 
+    /// Writes what sampling has been seen to cost so far.
+    pub fn overhead(&mut self, pairs: &[profile::OverheadPair]) -> Result<()> {
+        Ok(self.recorder.set_overhead(self.id, pairs)?)
+    }
+
     /// Writes the stacks of the run.
     pub fn stacks(&mut self, stacks: &profile::Stacks) -> Result<()> {
         Ok(self.recorder.set_stacks(self.id, stacks)?)

@@ -11,6 +11,7 @@ use super::clocks::{Came, Clocks};
 use super::executing::{self, Executed};
 use super::in_flight::{InFlight, Stamped};
 use super::limits::Limits;
+use super::overhead::Stretches;
 use super::owner::Selection;
 use super::points::{Counts, Distributions, Points};
 use kernel::SharedMapping;
@@ -54,6 +55,9 @@ const ALIVE: u64 = 3_000_000_000;
 const LOOK_AT_LIMITS: u64 = 5_000_000;
 /// For so long threads are waited for that pause when an experiment has been ended before its time.
 const STILLNESS: u64 = 2_000_000_000;
+
+/// How long threads are waited for that are to be sampled differently from their next sample on.
+const UNTIL_SAMPLED: Nanos = Nanos::from_millis(60);
 
 /// Longer than any run that is one window.
 const A_DAY: Nanos = Nanos::from_millis(86_400_000);
@@ -352,6 +356,59 @@ impl<'a> Conductor<'a> {
             self.catch_up(epoch, &begin, length);
         }
         goes_on
+    }
+
+    /// How far the program comes while it is profiled as in the window of `order`, without delays, and while it is hardly profiled: threads are `seldom` sampled then. The inner
+    /// `None` where the controller had no CPU, or was stopped; the outer one if the program has ended.
+    pub fn compare_profiled(
+        &mut self,
+        order: &Order,
+        profiled_first: bool,
+        seldom: impl Fn(bool),
+    ) -> Option<Option<Stretches>> {
+        (self.signed, self.lapsed) = (u64::MAX, false);
+        let mut profiled = None;
+        let mut resting = None;
+        for is_profiled in [profiled_first, !profiled_first] {
+            if is_profiled {
+                self.begin(order.region, Speedup::NONE, LEAD_IN + order.length, &order.selection);
+                profiled = if self.wait(LEAD_IN) { self.stretch(order.length) } else { None };
+                self.idle();
+            } else {
+                seldom(true);
+                resting = if self.wait(LEAD_IN) { self.stretch(order.length) } else { None };
+                seldom(false);
+                self.wait_for_samples();
+            }
+        }
+        let (profiled, resting) = (profiled?, resting?);
+        Some((!self.lapsed).then_some(Stretches { profiled, resting }))
+    }
+
+    /// What lies between two visits to each point that are about `length` apart; nothing for one that is not visited soon. `None` altogether if the program ended.
+    fn stretch(&mut self, length: Nanos) -> Option<Vec<Option<Span>>> {
+        // As long as the stretch itself.
+        let patience = Nanos::new(length.get() * PATIENCE);
+        let begun = self.visits_after(&self.read(), None, patience)?;
+        if !self.wait(length) {
+            return None;
+        }
+        Some(Self::spans(&begun, &self.visits_after(&self.read(), Some(&begun), patience)?))
+    }
+
+    /// Waits until each thread that can run has been sampled once more, but not for long: it is then sampled as the controller has asked since.
+    fn wait_for_samples(&mut self) {
+        let slots = || self.memory.slots.used().iter();
+        let before: Vec<u64> = slots().map(sampled_by).collect();
+        let until = kernel::clock::monotonic().0 + UNTIL_SAMPLED.get();
+        loop {
+            let now = kernel::clock::monotonic();
+            let is_left =
+                |(slot, before): (&wire::slot::Slot, &u64)| slot.can_run(now) && sampled_by(slot) == *before;
+            if now.0 >= until || !slots().zip(&before).any(is_left) || !self.wait(TICK) {
+                return;
+            }
+        }
     }
 
     /// Delays have put off what comes at a time of its own: waits until the program has caught up with it, or has ended, but not longer than

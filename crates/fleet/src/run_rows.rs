@@ -270,6 +270,7 @@ pub fn read_run(
         arrivals: Vec::new(),
         programs: Vec::new(),
         threads: Vec::new(),
+        overhead: Vec::new(),
     }];
     Some(Run {
         uid: row.run,

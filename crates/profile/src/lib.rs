@@ -45,6 +45,7 @@ mod mark;
 pub mod meta_analysis;
 pub mod model;
 mod number;
+mod overhead;
 mod production;
 mod programs;
 mod ranking;
@@ -80,9 +81,9 @@ pub use load::Load;
 pub use mark::Mark;
 pub use model::{
     ArrivalClock, ArrivalKind, Arrivals, Audit, Books, Exit, Frame, Function, FunctionId, Image, InFlight,
-    Latencies, Point, PointId, PointKind, Production, Program, Region, RegionId, RegionKind, RegionSamples,
-    Rows, SampleTotals, Session, SessionEnd, SessionId, SessionStart, Snippet, Span, StackFrame, StackId,
-    StackSamples, Stacks, Thread, Visits, Warning, Window, WindowFlags,
+    Latencies, OverheadPair, Point, PointId, PointKind, Production, Program, Region, RegionId, RegionKind,
+    RegionSamples, Rows, SampleTotals, Session, SessionEnd, SessionId, SessionStart, Snippet, Span,
+    StackFrame, StackId, StackSamples, Stacks, Thread, Visits, Warning, Window, WindowFlags,
 };
 pub use number::counted;
 pub use production::Covered;

@@ -285,6 +285,7 @@ mod tests {
                 arrivals: vec![],
                 programs: vec![],
                 threads: vec![],
+                overhead: vec![],
             });
         }
         let functions = [function("main"), function("work"), Function::truncated(), function("idle")];

@@ -1,6 +1,6 @@
 //! The first screen, for recordings whose truth is known.
 
-use crate::synthetic::{Truth, rows, session};
+use crate::synthetic::{Truth, overhead, rows, session};
 use profile::*;
 
 fn truth(name: &'static str, slope: f64) -> Truth {
@@ -595,6 +595,33 @@ fn what_experiments_took_of_a_run_is_said_with_how_long_it_was() {
     );
     // What a damaged recording says may be anything.
     assert_eq!(measured(&[70_000]), "one run of 10.0 s");
+}
+
+#[test]
+fn what_sampling_took_of_the_programs_speed_is_said_where_it_is_known() {
+    let measured = |pairs: &[(u64, u64)]| {
+        let mut rows = rows(&[truth("hash.c:88", 0.55)]);
+        let pairs = (0..).zip(pairs);
+        rows.sessions[0].overhead =
+            pairs.map(|(number, (profiled, resting))| overhead(number, *profiled, *resting)).collect();
+        quiet(rows).answer().measured.unwrap().split_once("one run of 10.0 s").unwrap().1.to_owned()
+    };
+    assert_eq!(
+        measured(&[(78, 100), (80, 100), (82, 100), (80, 101), (79, 99)]),
+        "; sampling took 20 % ± 2 % of its speed"
+    );
+    assert_eq!(
+        measured(&[(99, 100), (101, 100), (98, 100), (100, 98)]),
+        "; sampling took less than 3 % of its speed"
+    );
+    assert_eq!(measured(&[(70, 100), (130, 100), (98, 100), (100, 60)]), "", "it may be anything");
+    assert_eq!(measured(&[(78, 100), (80, 100), (82, 100)]), "", "too few pairs");
+    assert_eq!(measured(&[(0, 0), (0, 0), (0, 0), (0, 0), (0, 0)]), "", "nothing happened");
+    // What a damaged recording says may be anything.
+    let mut rows = rows(&[truth("hash.c:88", 0.55)]);
+    rows.sessions[0].overhead = (0..9).map(|number| overhead(number, 1 << 60, 0)).collect();
+    let profile = quiet(rows);
+    assert_eq!((profile.overhead(), profile.answer().measured.unwrap().contains("sampling")), (None, false));
 }
 
 #[test]

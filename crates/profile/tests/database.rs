@@ -81,6 +81,9 @@ fn finish(to: &mut Recorder, id: SessionId) {
     let unfinished = Thread { running: Nanos::ZERO, name: String::new(), ..whole.threads[0].clone() };
     to.set_threads(id, &[unfinished]).unwrap();
     to.set_threads(id, &whole.threads).unwrap();
+    // What is there stays.
+    to.set_overhead(id, &whole.overhead).unwrap();
+    to.set_overhead(id, &whole.overhead).unwrap();
     to.add_image(id, &whole.images[0]).unwrap();
     to.add_snippet(region, &Snippet { first_line: 86, text: HOSTILE.into() }).unwrap();
     let warning = Warning { code: "busy".into(), message: "m".into(), advice: "a".into() };
@@ -318,7 +321,7 @@ fn an_older_layout_is_read_and_added_to() {
     Recorder::create(&path).unwrap().close().unwrap();
     // What the fourth layout did not have, or not always,
     let fourth = "DROP TABLE arrivals; DROP TABLE latencies; DROP TABLE functions; DROP TABLE stacks; DROP TABLE stack_samples;
-         DROP TABLE programs; DROP TABLE threads;
+         DROP TABLE programs; DROP TABLE threads; DROP TABLE overhead;
          ALTER TABLE audits DROP COLUMN sliced_ns; ALTER TABLE audits DROP COLUMN sliced_virtual_ns;
          ALTER TABLE audits DROP COLUMN sliced_queued_ns; ALTER TABLE audits DROP COLUMN handovers;
          ALTER TABLE audits DROP COLUMN waking_ns; ALTER TABLE audits DROP COLUMN taken_back_ns;

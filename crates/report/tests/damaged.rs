@@ -125,7 +125,7 @@ fn no_row_breaks_a_reader() {
     record(&whole);
     let from = Connection::open(&whole).unwrap();
     let tables = tables(&from);
-    assert_eq!(tables.len(), 20, "{tables:?}");
+    assert_eq!(tables.len(), 21, "{tables:?}");
     let changes = changes(&from);
     drop(from);
     let untouched = Recording::open(&whole).unwrap().rows().unwrap();

@@ -24,6 +24,7 @@
 //! | `arrivals` | session, kind and port | what came from outside (since layout 8): `clock` is `undecided`, `closed`, `open` or `mixed`; `slope` and `slope_se` are NULL where nothing is known |
 //! | `programs` | session and program that its processes executed | since layout 14; `path` empty: not known; `obstacle` empty: it was profiled, otherwise why it could not be followed, and `cpu_ns` is at least so much |
 //! | `threads` | session and thread | since layout 15: what it did in windows without a speedup; `tid` 0: all threads that are not kept one by one; `name` and `function` (the outermost of the program on its stacks) empty: not known |
+//! | `overhead` | session and pair of stretches | since layout 16: visits and time while the program was profiled as in an experiment without a speedup, and while it hardly was |
 //! | `snippets` | region | the source when it was measured |
 //! | `warnings` | doubt about a session | |
 //!
@@ -61,7 +62,7 @@ use crate::journal::JOURNAL;
 pub const APPLICATION_ID: i64 = 0x5768_6174;
 
 /// The layout this version writes. Raise it with every change, and teach `profile::database::Recording` the old one.
-pub const VERSION: i64 = 15;
+pub const VERSION: i64 = 16;
 
 /// How long another program may take that prepares the same file.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -106,6 +107,7 @@ fn create(to: &Transaction<'_>) -> rusqlite::Result<()> {
          {STACKS}
          {PROGRAMS}
          {THREADS}
+         {OVERHEAD}
          {EPOCH_LABELS}
          {JOURNAL}
          {audits}
@@ -149,6 +151,7 @@ fn upgrade(to: &Transaction<'_>, version: i64) -> rusqlite::Result<()> {
          {journal}
          {programs}
          {THREADS}
+         {OVERHEAD}
          {audits}
          {stopped}
          PRAGMA user_version = {VERSION};"
@@ -381,6 +384,19 @@ CREATE TABLE IF NOT EXISTS threads (
     for_threads_ns INTEGER NOT NULL,
     external_ns    INTEGER NOT NULL,
     PRIMARY KEY (session, pid, tid)
+) WITHOUT ROWID;
+";
+
+/// What layout 16 added.
+const OVERHEAD: &str = "
+CREATE TABLE IF NOT EXISTS overhead (
+    session         INTEGER NOT NULL REFERENCES sessions,
+    number          INTEGER NOT NULL,
+    profiled_visits INTEGER NOT NULL,
+    profiled_ns     INTEGER NOT NULL,
+    resting_visits  INTEGER NOT NULL,
+    resting_ns      INTEGER NOT NULL,
+    PRIMARY KEY (session, number)
 ) WITHOUT ROWID;
 ";
 

@@ -13,6 +13,7 @@ use crate::launch::Target;
 use crate::now::monotonic;
 use crate::observe::{Known, Observer, lock};
 use crate::options::Options;
+use crate::overhead::{Overhead, STRETCH};
 use crate::points::Points;
 use crate::record::{Assignment, Session, Tallies};
 use crate::region::RegionIndex;
@@ -23,7 +24,7 @@ use crate::{dead_slots, progress};
 use anyhow::Result;
 use kernel::SharedMapping;
 use kernel::cpu::{CpuUse, ProgramUse};
-use profile::Nanos;
+use profile::{Nanos, Speedup};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -74,6 +75,7 @@ pub struct Series<'a> {
     saved: Instant,
     heat: Heat,
     threads: Threads,
+    overhead: Overhead,
 }
 
 impl<'a> Series<'a> {
@@ -104,6 +106,7 @@ impl<'a> Series<'a> {
             saved: Instant::now(),
             heat: Heat::new(),
             threads: Threads::default(),
+            overhead: Overhead::default(),
         }
     }
 
@@ -206,12 +209,16 @@ impl<'a> Series<'a> {
             if !is_first || held.len() >= HELD || !self.clocks.may_probe(self.shared.memory()) {
                 self.record(&mut held, &mut outcome)?;
             }
+            if !self.look_at_overhead(&mut conductor, plan.index) {
+                break;
+            }
             self.save(conductor.delayed())?;
             limits.look_at_delay();
         }
         conductor.end();
         self.record(&mut held, &mut outcome)?;
         self.session.threads(&self.threads.so_far())?;
+        self.session.overhead(self.overhead.so_far())?;
         outcome.delayed = conductor.delayed();
         self.progress.finish();
         Ok(outcome)
@@ -230,6 +237,25 @@ impl<'a> Series<'a> {
             self.progress.block(self.runs.blocks + outcome.blocks, self.runs.outlook.standing());
         }
         Ok(())
+    }
+
+    /// Measures what sampling costs, if it is time for that, as experiments on a region have it. False if the program has ended.
+    fn look_at_overhead(&mut self, conductor: &mut Conductor<'_>, index: RegionIndex) -> bool {
+        // Where samples are counted as visits, there are fewer of them and not less of anything else.
+        if self.points.are_sampled() || !self.overhead.is_due(self.begin.elapsed()) {
+            return true;
+        }
+        let nothing = Assignment { block: 0, index: 0, region: index, speedup: Speedup::ZERO };
+        let order = self.order(nothing, STRETCH);
+        let (begin, stops) = (Instant::now(), self.target.stops());
+        let seldom = |seldom| lock(self.observer).sample_seldom(seldom);
+        let Some(stretches) = conductor.compare_profiled(&order, self.overhead.profiled_first(), seldom)
+        else {
+            return false;
+        };
+        let was_stopped = self.target.stops() != stops || self.target.is_stopped();
+        self.overhead.add(stretches.as_ref().filter(|_| !was_stopped), begin.elapsed());
+        true
     }
 
     /// What a window is to do. From here on samples are watched.
@@ -367,6 +393,7 @@ impl<'a> Series<'a> {
         self.session.samples(tallies, delayed, memory.slots.totals().lost)?;
         self.session.arrivals(memory)?;
         self.session.threads(&self.threads.so_far())?;
+        self.session.overhead(self.overhead.so_far())?;
         match self.runs.hint.as_ref().and_then(Hint::costs) {
             Some(costs) => self.session.production(&lock(self.observer), costs),
             None => Ok(()),

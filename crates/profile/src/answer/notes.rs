@@ -2,20 +2,23 @@
 
 use super::Piece;
 use crate::coz::UNKNOWN_PROGRAM;
+use crate::estimate::Estimate;
 use crate::interpreter::Interpreter;
 use crate::model::{SessionStart, Warning};
 use crate::ranking::{PointSummary, Profile};
-use crate::sentence::{capitalized, subject};
+use crate::sentence::{capitalized, plus_minus, subject};
 use crate::units::Nanos;
 use crate::{printable, shell};
 
 /// Pauses that took less of the time are not mentioned.
 const WORTH_SAYING: f64 = 0.01;
+/// What sampling costs is not mentioned where it may be more than this, and may be nothing as well.
+const LITTLE: f64 = 0.1;
 /// Commands that are longer are cut.
 const LONGEST: usize = 120;
 
-/// The command that was measured, how often, for how long, and what experiments took of that: `` `pigz -9 big.bin`: 3 runs, 12 s in all; experiments
-/// paused threads for up to 12 % of it ``. `None` where it is not known.
+/// The command that was measured, how often, for how long, and what experiments and sampling took of that: `` `pigz -9 big.bin`: 3 runs, 12 s in all; experiments
+/// paused threads for up to 12 % of it, sampling took 5 % ± 2 % of its speed ``. `None` where it is not known.
 pub(super) fn measured(profile: &Profile) -> Option<String> {
     let sessions = &profile.rows.sessions;
     let start = &sessions.last().filter(|session| session.start.program != UNKNOWN_PROGRAM)?.start;
@@ -32,11 +35,21 @@ pub(super) fn measured(profile: &Profile) -> Option<String> {
     };
     let delayed: u64 = sessions.iter().map(|session| session.samples.delayed.get()).sum();
     let share = delayed as f64 / time as f64;
-    let pauses = match (WORTH_SAYING..=1.0).contains(&share) {
-        true => format!("; experiments paused threads for up to {:.0} % of it", 100.0 * share),
-        false => String::new(),
-    };
-    Some(format!("`{command}`: {runs}{pauses}"))
+    let pauses = (WORTH_SAYING..=1.0)
+        .contains(&share)
+        .then(|| format!("experiments paused threads for up to {:.0} % of it", 100.0 * share));
+    let costs: Vec<String> = pauses.into_iter().chain(profile.overhead().and_then(sampling)).collect();
+    let costs = if costs.is_empty() { String::new() } else { format!("; {}", costs.join(", ")) };
+    Some(format!("`{command}`: {runs}{costs}"))
+}
+
+/// What sampling takes of the program's speed; `None` where that is hardly known.
+fn sampling(lost: Estimate) -> Option<String> {
+    if lost.lo > 0.0 && lost.hi < 1.0 {
+        return Some(format!("sampling took {} of its speed", plus_minus(&lost, lost.value)));
+    }
+    let most = (100.0 * lost.hi).ceil().max(1.0);
+    (lost.hi < LITTLE).then(|| format!("sampling took less than {most:.0} % of its speed"))
 }
 
 /// About a point and the best piece of code, if there is one.

@@ -82,6 +82,7 @@ pub(super) fn of(runs: &[Run], damage: Damage, name: &str) -> Rows {
             arrivals: Vec::new(),
             programs: Vec::new(),
             threads: Vec::new(),
+            overhead: Vec::new(),
         });
     }
     rows.regions = names.regions.into_iter().map(|(location, id)| (id, region(&location))).collect();

@@ -9,8 +9,9 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use super::stack;
 use crate::model::audit;
 use crate::model::{
-    Arrivals, Exit, Image, Point, PointId, Production, Program, Region, RegionId, RegionSamples, Rows,
-    SampleTotals, SessionEnd, SessionId, SessionStart, Snippet, Span, Stacks, Thread, Warning, Window,
+    Arrivals, Exit, Image, OverheadPair, Point, PointId, Production, Program, Region, RegionId,
+    RegionSamples, Rows, SampleTotals, SessionEnd, SessionId, SessionStart, Snippet, Span, Stacks, Thread,
+    Warning, Window,
 };
 use storage::schema;
 use storage::{BESIDE, Error, beside, integer, ns};
@@ -345,6 +346,31 @@ impl Recorder {
         })
     }
 
+    /// Adds the pairs of `session` that are not there yet.
+    ///
+    /// # Errors
+    ///
+    /// See [`begin_session`](Self::begin_session).
+    pub fn set_overhead(&mut self, session: SessionId, pairs: &[OverheadPair]) -> Result<(), Error> {
+        if pairs.is_empty() {
+            return Ok(());
+        }
+        self.write(|to| {
+            let mut insert = to.prepare_cached("INSERT OR IGNORE INTO overhead VALUES (?, ?, ?, ?, ?, ?)")?;
+            for pair in pairs {
+                insert.execute(params![
+                    session.get(),
+                    pair.number,
+                    integer(pair.profiled_visits),
+                    ns(pair.profiled),
+                    integer(pair.resting_visits),
+                    ns(pair.resting),
+                ])?;
+            }
+            Ok(())
+        })
+    }
+
     /// Keeps what regions cost in production; replaces what was kept before.
     ///
     /// # Errors
@@ -467,6 +493,7 @@ impl Recorder {
             self.set_arrivals(new, &session.arrivals)?;
             self.set_programs(new, &session.programs)?;
             self.set_threads(new, &session.threads)?;
+            self.set_overhead(new, &session.overhead)?;
             let production: Vec<Production> = rows
                 .production
                 .iter()

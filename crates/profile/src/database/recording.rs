@@ -10,9 +10,10 @@ use super::fault::Fault;
 use super::{Recorder, references, stack};
 use crate::model::audit;
 use crate::model::{
-    ArrivalClock, ArrivalKind, Arrivals, Audit, Books, Exit, Image, InFlight, Latencies, Point, PointId,
-    PointKind, Production, Program, Region, RegionId, RegionKind, RegionSamples, Rows, SampleTotals, Session,
-    SessionEnd, SessionId, SessionStart, Snippet, Span, Thread, Visits, Warning, Window, WindowFlags,
+    ArrivalClock, ArrivalKind, Arrivals, Audit, Books, Exit, Image, InFlight, Latencies, OverheadPair, Point,
+    PointId, PointKind, Production, Program, Region, RegionId, RegionKind, RegionSamples, Rows, SampleTotals,
+    Session, SessionEnd, SessionId, SessionStart, Snippet, Span, Thread, Visits, Warning, Window,
+    WindowFlags,
 };
 use crate::units::UnixSeconds;
 use crate::units::{Epoch, Nanos, Speedup, VisitNanos};
@@ -241,6 +242,7 @@ fn sessions(from: &Connection) -> Result<Vec<Session>, Fault> {
     let mut arrivals = arrivals(from)?;
     let mut programs = programs(from)?;
     let mut threads = threads(from)?;
+    let mut overhead = overhead(from)?;
     let sessions: Vec<Session> = table(from, "sessions", "SELECT * FROM sessions ORDER BY id", |row| {
         let id = row.get("id")?;
         Ok(Session {
@@ -258,6 +260,7 @@ fn sessions(from: &Connection) -> Result<Vec<Session>, Fault> {
             arrivals: arrivals.take(id),
             programs: programs.take(id),
             threads: threads.take(id),
+            overhead: overhead.take(id),
         })
     })?;
     if sessions.windows(2).any(|two| two[0].id == two[1].id) {
@@ -268,6 +271,7 @@ fn sessions(from: &Connection) -> Result<Vec<Session>, Fault> {
     arrivals.finish()?;
     programs.finish()?;
     threads.finish()?;
+    overhead.finish()?;
     Ok(sessions)
 }
 
@@ -318,6 +322,21 @@ fn threads(from: &Connection) -> Result<Belonging<Thread>, Fault> {
             external: span(row, "external_ns")?,
         };
         Ok((row.get("session")?, thread))
+    })
+}
+
+/// By session.
+fn overhead(from: &Connection) -> Result<Belonging<OverheadPair>, Fault> {
+    let sql = "SELECT * FROM overhead ORDER BY session, number";
+    Belonging::read_if_there(from, ("overhead", "sessions"), sql, |row| {
+        let pair = OverheadPair {
+            number: row.get("number")?,
+            profiled_visits: count(row, "profiled_visits")?,
+            profiled: span(row, "profiled_ns")?,
+            resting_visits: count(row, "resting_visits")?,
+            resting: span(row, "resting_ns")?,
+        };
+        Ok((row.get("session")?, pair))
     })
 }
 

@@ -413,5 +413,6 @@ fn session(duration: f64) -> crate::model::Session {
         arrivals: vec![],
         programs: vec![],
         threads: vec![],
+        overhead: vec![],
     }
 }

@@ -125,6 +125,7 @@ mod tests {
             arrivals: vec![],
             programs: vec![],
             threads: vec![],
+            overhead: vec![],
         };
         // In the whole run it takes a fourth as much as in its windows: it runs for a fourth of the time.
         let of_run = RegionSamples {

@@ -6,6 +6,7 @@
 
 mod arrivals;
 pub(crate) mod audit;
+mod overhead;
 mod point;
 mod production;
 mod program;
@@ -19,6 +20,7 @@ mod window;
 
 pub use arrivals::{ArrivalClock, ArrivalKind, Arrivals};
 pub use audit::Audit;
+pub use overhead::OverheadPair;
 pub use point::{Point, PointId, PointKind};
 pub use production::Production;
 pub use program::Program;

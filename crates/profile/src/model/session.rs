@@ -1,6 +1,6 @@
 //! Sessions: one run of one program under `whatif`.
 
-use super::{Arrivals, Image, Program, Thread};
+use super::{Arrivals, Image, OverheadPair, Program, Thread};
 use crate::units::Nanos;
 
 storage::id! {
@@ -27,6 +27,8 @@ pub struct Session {
     pub programs: Vec<Program>,
     /// What its threads did while nothing delayed them, as far as is known so far; nothing in recordings of earlier versions.
     pub threads: Vec<Thread>,
+    /// What sampling was seen to cost so far; nothing in recordings of earlier versions.
+    pub overhead: Vec<OverheadPair>,
 }
 
 /// What is known when a session begins.

@@ -80,6 +80,7 @@ pub fn session(id: i64) -> Session {
             for_threads: Nanos::from_millis(250),
             external: Nanos::from_millis(150),
         }],
+        overhead: vec![overhead(0, 95, 100)],
     }
 }
 
@@ -107,6 +108,12 @@ pub fn window(session: i64, block: i64, index: u32, region: i64, speedup: Speedu
         busy: Some(0.25),
         flags: WindowFlags::NONE,
     }
+}
+
+/// A pair of stretches of 25 ms in which a point was visited so often while the program was profiled, and while it hardly was.
+pub fn overhead(number: u32, profiled_visits: u64, resting_visits: u64) -> OverheadPair {
+    let (profiled, resting) = (Nanos::from_millis(25), Nanos::from_millis(25));
+    OverheadPair { number, profiled_visits, profiled, resting_visits, resting }
 }
 
 /// A recording of one run with these regions and the throughput point `requests`.

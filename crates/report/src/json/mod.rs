@@ -135,6 +135,7 @@ impl<'a> Report<'a> {
             production: profile.production().map(OfProduction::new),
             programs: profile.programs().into_iter().map(OfProgramTime::new).collect(),
             threads: profile.threads().into_iter().map(OfThreads::new).collect(),
+            overhead: profile.overhead().map(OfOverhead::new),
             go: profile.go_time().map(OfGo::new),
             regions: profile.regions.iter().map(|region| OfRegion::new(profile, region)).collect(),
             candidates: profile
@@ -191,6 +192,7 @@ struct Report<'a> {
     production: Option<OfProduction>,
     programs: Vec<OfProgramTime<'a>>,
     threads: Vec<OfThreads>,
+    overhead: Option<OfOverhead>,
     go: Option<OfGo>,
     regions: Vec<OfRegion<'a>>,
     candidates: Vec<OfCandidate<'a>>,
@@ -324,6 +326,20 @@ impl OfThreads {
             for_threads: group.for_threads,
             external: group.external,
         }
+    }
+}
+
+/// What sampling took of the program's speed.
+#[derive(Clone, Copy, Serialize)]
+struct OfOverhead {
+    lost: f64,
+    lost_lo: f64,
+    lost_hi: f64,
+}
+
+impl OfOverhead {
+    fn new(lost: Estimate) -> Self {
+        OfOverhead { lost: lost.value, lost_lo: lost.lo, lost_hi: lost.hi }
     }
 }
 

@@ -4,8 +4,8 @@ use profile::PointSummary;
 use serde::Serialize;
 
 use super::{
-    OfAnswer, OfCandidate, OfDoubts, OfDrift, OfEstimate, OfGo, OfImage, OfLeftOut, OfPoint, OfProduction,
-    OfProgramTime, OfRegion, OfRunDrift, OfSession, OfThreads, OfWarning,
+    OfAnswer, OfCandidate, OfDoubts, OfDrift, OfEstimate, OfGo, OfImage, OfLeftOut, OfOverhead, OfPoint,
+    OfProduction, OfProgramTime, OfRegion, OfRunDrift, OfSession, OfThreads, OfWarning,
 };
 
 /// So many regions are read at once. The first look needs none of them: what it says is in the answer.
@@ -21,6 +21,7 @@ pub(super) struct Report<'a> {
     production: Option<OfProduction>,
     programs: &'a [OfProgramTime<'a>],
     threads: &'a [OfThreads],
+    overhead: Option<OfOverhead>,
     go: Option<OfGo>,
     regions: Vec<Region<'a>>,
     /// Whether the regions are in an element of their own.
@@ -53,6 +54,7 @@ impl<'a> Report<'a> {
             production: whole.production,
             programs: &whole.programs,
             threads: &whole.threads,
+            overhead: whole.overhead,
             go: whole.go,
             regions: whole
                 .regions

@@ -50,6 +50,7 @@ mod tests {
             arrivals: vec![],
             programs: vec![],
             threads: vec![],
+            overhead: vec![],
         }
     }
 
