@@ -1,7 +1,8 @@
 //! How long a thread has been in its stretch of code, by the processor's clock.
 //!
 //! Waits, pauses and times without a CPU are no time of the code: those who know of them have it resumed behind, or left out. What
-//! the time is worth is not known here: [`stretch`](crate::stretch) knows.
+//! the time is worth is not known here: [`stretch`](crate::stretch) knows. The clock is not read for stretches that are worth nothing
+//! ([`Slot::share`]): most calls of most programs lie between two of these.
 
 use crate::memory::shared;
 use crate::ticks;
@@ -33,13 +34,16 @@ pub fn start(slot: &Slot) {
 #[inline]
 pub fn restart(slot: &Slot) -> Took {
     let ended = ticks::now();
-    Took { began: slot.stretch_ticks.swap(ended, Relaxed), ended }
+    // Not a swap, which takes as long as reading the clock: a handler that comes just in between measures the same time once more, and the balance evens that out.
+    let began = slot.stretch_ticks.load(Relaxed);
+    slot.stretch_ticks.store(ended, Relaxed);
+    Took { began, ended }
 }
 
 /// Time that passes from here on belongs to the thread's stretch again: it has waited or paused. Called from the signal handler.
 #[inline]
 pub fn resume(slot: &Slot) {
-    if shared().header.experimenting.load(Relaxed) != 0 {
+    if slot.share.load(Relaxed) != 0 && shared().header.experimenting.load(Relaxed) != 0 {
         start(slot);
     }
 }

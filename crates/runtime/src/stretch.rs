@@ -60,7 +60,7 @@ const EVENING: i64 = 10;
 #[inline]
 pub fn cross(slot: &Slot, call: Call) {
     if shared().header.experimenting.load(Relaxed) != 0 {
-        end(slot);
+        end(slot, call);
     }
     slot.site.store(call.site(), Relaxed);
     slot.kind.store(call.kind(), Relaxed);
@@ -74,22 +74,34 @@ pub fn begin(slot: &Slot) {
     slot.kind.store(start, Relaxed);
     slot.crossed.store(1, Relaxed);
     stopwatch::start(slot);
+    note_share(slot, share(slot));
+}
+
+/// The stretch that the thread is in has this share of the region, which says whether its time has to be known.
+fn note_share(slot: &Slot, share: Option<Part>) {
+    slot.share.store(share.map_or(0, |Part(share)| share as u32), Relaxed);
 }
 
 #[inline(never)]
-fn end(slot: &Slot) {
+fn end(slot: &Slot, next: Call) {
     // Time without a CPU does not belong to the stretch. And waits are credited first: what the thread itself did comes on top.
     if slot.is_doing(Activity::Running) {
         delay::credit_waits(slot);
     }
+    let ended = Part(slot.share.load(Relaxed).into());
+    let next = known(slot, next.site(), next.kind());
+    if ended == Part(0) && next.is_none_or(|next| next == Part(0)) {
+        return;
+    }
     let took = stopwatch::restart(slot);
+    note_share(slot, next);
     if slot.busy.load(Relaxed) != 0 || !slot.is_doing(Activity::Running) || !shared().header.has_rule(3) {
         return;
     }
-    if let (Some(share), Some(time)) = (share(slot), took.time()) {
+    if let (true, Some(time)) = (ended != Part(0), took.time()) {
         let time = time.min(LONGEST);
         let accrued = Accrued { began: time, ended: Nanos::ZERO };
-        account::exclusively(slot, || give(slot, share.of(time), accrued));
+        account::exclusively(slot, || give(slot, ended.of(time), accrued));
         account::catch_up(slot);
     }
 }
@@ -110,33 +122,68 @@ fn entry(table: &[Share], name: u64) -> &Share {
     &table[hash as usize % table.len()]
 }
 
-/// What the two tables may know of the stretch that the thread is in, the more special first.
-fn entries(slot: &Slot) -> [(&Share, u64); 2] {
-    let (site, kind) = (slot.site.load(Relaxed), slot.kind.load(Relaxed));
+/// What the two tables may know of the stretches with these names, the more special first.
+fn entries(slot: &Slot, site: u64, kind: u64) -> [(&Share, u64); 2] {
     [(entry(&slot.shares, site), site), (entry(&slot.kinds, kind), kind)]
+}
+
+/// What samples found in one kind of stretch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Found {
+    /// Time in the region, in microseconds.
+    hit: u64,
+    /// Time altogether, in microseconds: [`OLD`] at most.
+    all: u64,
+}
+
+impl Found {
+    /// Bits of each of the two times.
+    const BITS: u32 = 20;
+
+    fn add(mut self, hit: bool, micros: u64) -> Self {
+        self.hit += if hit { micros } else { 0 };
+        self.all += micros;
+        while self.all > OLD {
+            self = Self { hit: self.hit / 2, all: self.all / 2 };
+        }
+        self
+    }
+
+    /// With the share, which is needed at every call and changes with samples only; one more than that, or zero as long as it is not known.
+    fn pack(self) -> u64 {
+        let share = if self.all >= KNOWN { self.hit * ONE as u64 / self.all + 1 } else { 0 };
+        share << (2 * Self::BITS) | self.hit << Self::BITS | self.all
+    }
+
+    fn unpack(packed: u64) -> Self {
+        let part = |shift: u32| packed >> shift & ((1 << Self::BITS) - 1);
+        Self { hit: part(Self::BITS), all: part(0) }
+    }
+
+    fn share(packed: u64) -> Option<Part> {
+        (packed >> (2 * Self::BITS)).checked_sub(1).map(|share| Part(share as i64))
+    }
 }
 
 /// The share of the region in stretches such as the one that the thread is in, if it is known.
 fn share(slot: &Slot) -> Option<Part> {
-    entries(slot).into_iter().find_map(|(entry, name)| {
-        let seen = entry.seen.load(Relaxed);
-        let (hit, all) = (seen >> 32, seen & 0xffff_ffff);
-        (entry.name.load(Relaxed) == name && all >= KNOWN).then(|| Part((hit * ONE as u64 / all) as i64))
+    known(slot, slot.site.load(Relaxed), slot.kind.load(Relaxed))
+}
+
+/// The share of the region in stretches with these names, if it is known.
+fn known(slot: &Slot, site: u64, kind: u64) -> Option<Part> {
+    entries(slot, site, kind).into_iter().find_map(|(entry, name)| {
+        let packed = entry.seen.load(Relaxed);
+        if entry.name.load(Relaxed) == name { Found::share(packed) } else { None }
     })
 }
 
 /// Learns from a sample of the stretch that the thread is in.
 fn learn(slot: &Slot, hit: bool, weight: Nanos) {
     let micros = weight.0 / 1000;
-    for (entry, name) in entries(slot) {
-        let seen = if entry.name.swap(name, Relaxed) == name { entry.seen.load(Relaxed) } else { 0 };
-        let (mut in_region, mut all) = (seen >> 32, seen & 0xffff_ffff);
-        in_region += if hit { micros } else { 0 };
-        all += micros;
-        if all > OLD {
-            (in_region, all) = (in_region / 2, all / 2);
-        }
-        entry.seen.store((in_region << 32) | all, Relaxed);
+    for (entry, name) in entries(slot, slot.site.load(Relaxed), slot.kind.load(Relaxed)) {
+        let known = if entry.name.swap(name, Relaxed) == name { entry.seen.load(Relaxed) } else { 0 };
+        entry.seen.store(Found::unpack(known).add(hit, micros).pack(), Relaxed);
     }
 }
 
@@ -171,6 +218,7 @@ pub fn sampled(slot: &Slot, sample: &Sample, before: Nanos, hit: bool, region: u
             share.seen.store(0, Relaxed);
         }
         slot.balance.store(0, Relaxed);
+        slot.share.store(0, Relaxed);
     }
     // What a thread does in the middle of a call that waits is no part of the stretch, whose time begins behind it, and is credited by its samples
     // alone. If it taught, a region that makes such calls would be credited once more for the code behind them.
@@ -188,11 +236,14 @@ pub fn sampled(slot: &Slot, sample: &Sample, before: Nanos, hit: bool, region: u
         mixing.learn(region, share, found);
     }
     learn(slot, hit, weight);
+    let is_timed = slot.share.load(Relaxed) != 0;
     let sampled = if hit { weight.0 as i64 } else { 0 };
     let owed = slot.balance.load(Relaxed) as i64;
     slot.balance.store((owed + sampled) as u64, Relaxed);
-    let since = stopwatch::restart(slot).time();
+    let since = stopwatch::restart(slot).time().filter(|_| is_timed);
+    note_share(slot, self::share(slot));
     let expected = match (share.filter(|_| memory.header.has_rule(3)), since) {
+        (Some(Part(0)), _) if crossed => 0,
         // A sample of a stretch that began since the last one stands for no more than that.
         (Some(share), Some(since)) if crossed => share.of(since.min(weight)).0 as i64,
         (Some(Part(share)), _) if !crossed => Part(mixing.between(region, share, found)).of(weight).0 as i64,
@@ -208,4 +259,30 @@ pub fn sampled(slot: &Slot, sample: &Sample, before: Nanos, hit: bool, region: u
         _ => Accrued { began: weight, ended: Nanos::ZERO },
     };
     give(slot, credit, accrued);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_known_after_a_few_samples() {
+        let samples = |hits: u64, all: u64| {
+            (0..all).fold(0, |packed, nth| Found::unpack(packed).add(nth < hits, 1000).pack())
+        };
+        assert_eq!(Found::share(samples(1, 2)), None);
+        assert_eq!(Found::share(samples(0, 3)), Some(Part(0)));
+        assert_eq!(Found::share(samples(1, 4)), Some(Part(ONE / 4)));
+        assert_eq!(Found::share(samples(4, 4)), Some(Part(ONE)));
+    }
+
+    #[test]
+    fn what_is_old_is_forgotten_and_a_sample_may_stand_for_any_time() {
+        let old = Found { hit: 0, all: OLD };
+        assert_eq!(old.add(true, 2), Found { hit: 1, all: OLD / 2 + 1 });
+        let long = Found::default().add(true, 40_000_000);
+        assert!(long.hit == long.all && (OLD / 2..=OLD).contains(&long.all), "{long:?}");
+        assert_eq!(Found::unpack(long.pack()), long);
+        assert_eq!(Found::share(long.pack()), Some(Part(ONE)));
+    }
 }

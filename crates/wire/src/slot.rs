@@ -140,7 +140,7 @@ pub struct Open {
 pub struct Share {
     /// Names the call.
     pub name: AtomicU64,
-    /// Time in the region (high half) and altogether (low half), in microseconds.
+    /// Time in the region and altogether, and the share that follows from them, as `stretch` of the runtime packs it.
     pub seen: AtomicU64,
 }
 
@@ -406,7 +406,7 @@ pub struct Slot {
     pub site: AtomicU64,
     /// Runtime only: names the function that was called.
     pub kind: AtomicU64,
-    /// Runtime only: since when, by the processor's clock, nothing of it has been credited.
+    /// Runtime only: since when, by the processor's clock, nothing of it has been credited. Not kept up to date where `share` is zero.
     pub stretch_ticks: AtomicU64,
     /// Runtime only: whether a stretch has ended since the last sample of one.
     pub crossed: AtomicU32,
@@ -414,6 +414,9 @@ pub struct Slot {
     pub hit: AtomicU32,
     /// Runtime only: the region that `shares` and `hit` are about.
     pub learnt: AtomicU32,
+    /// Runtime only: the share of that region in the current stretch, as far as it was known at its beginning or at the last sample; zero: nothing of it is
+    /// credited before a sample finds it.
+    pub share: AtomicU32,
     /// Runtime only: shares of that region in stretches, by `site`.
     pub shares: [Share; 16],
     /// Runtime only: shares of that region in stretches, by `kind`.
