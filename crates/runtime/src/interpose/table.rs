@@ -89,16 +89,16 @@ interpose!(waits pthread_mutex_clocklock(mutex: Ptr, clock: c_int, until: Ptr) -
 interpose!(wakes pthread_mutex_unlock(mutex: Ptr) -> c_int);
 
 // Reader/writer locks.
-interpose!(waits pthread_rwlock_rdlock(lock: Ptr) -> c_int, woken done);
+interpose!(locks pthread_rwlock_rdlock(lock: Ptr) -> c_int, pthread_rwlock_tryrdlock, busy EBUSY, woken done);
 interpose!(waits pthread_rwlock_timedrdlock(lock: Ptr, until: Ptr) -> c_int, woken done);
 interpose!(waits pthread_rwlock_clockrdlock(lock: Ptr, clock: c_int, until: Ptr) -> c_int, woken done);
-interpose!(waits pthread_rwlock_wrlock(lock: Ptr) -> c_int, woken done);
+interpose!(locks pthread_rwlock_wrlock(lock: Ptr) -> c_int, pthread_rwlock_trywrlock, busy EBUSY, woken done);
 interpose!(waits pthread_rwlock_timedwrlock(lock: Ptr, until: Ptr) -> c_int, woken done);
 interpose!(waits pthread_rwlock_clockwrlock(lock: Ptr, clock: c_int, until: Ptr) -> c_int, woken done);
 interpose!(wakes pthread_rwlock_unlock(lock: Ptr) -> c_int);
 
 // Spin locks.
-interpose!(waits pthread_spin_lock(lock: Ptr) -> c_int, woken done);
+interpose!(locks pthread_spin_lock(lock: Ptr) -> c_int, pthread_spin_trylock, busy EBUSY, woken done);
 interpose!(wakes pthread_spin_unlock(lock: Ptr) -> c_int);
 
 interpose!(yields sched_yield() -> c_int);
@@ -118,7 +118,7 @@ interpose!(waits pthread_join(thread: usize, result: Ptr) -> c_int, woken done);
 interpose!(waits pthread_timedjoin_np(thread: usize, result: Ptr, until: Ptr) -> c_int, woken done);
 interpose!(waits pthread_clockjoin_np(thread: usize, result: Ptr, clock: c_int, until: Ptr) -> c_int, woken done);
 
-// Semaphores.
+// Semaphores. (One that is free is not tried first: only the wait ends a thread that is to be cancelled.)
 interpose!(waits sem_wait(semaphore: Ptr) -> c_int, woken done);
 interpose!(waits_undisturbed sem_timedwait(semaphore: Ptr, until: Ptr) -> c_int, woken done);
 interpose!(waits_undisturbed sem_clockwait(semaphore: Ptr, clock: c_int, until: Ptr) -> c_int, woken done);
@@ -137,8 +137,8 @@ interpose!(wakes sigqueue(process: c_int, signal: c_int, value: Ptr) -> c_int);
 interpose!(waits_suspended sigsuspend(set: Set) -> c_int, woken always);
 interpose!(world_undisturbed pause() -> c_int);
 
-// C11 threads. `thrd_success` is zero.
-interpose!(waits mtx_lock(mutex: Ptr) -> c_int, woken done);
+// C11 threads. `thrd_success` is zero, `thrd_busy` one.
+interpose!(locks mtx_lock(mutex: Ptr) -> c_int, mtx_trylock, busy 1, woken done);
 interpose!(waits mtx_timedlock(mutex: Ptr, until: Ptr) -> c_int, woken done);
 interpose!(wakes mtx_unlock(mutex: Ptr) -> c_int);
 interpose!(waits_holding cnd_wait(condition: Ptr, mutex: Ptr) -> c_int, woken done);
