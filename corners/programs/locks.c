@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <dlfcn.h>
 #include <sys/mman.h>
+#include <threads.h>
 
 static pthread_mutex_t robust, inheriting;
 static long counted;
@@ -83,6 +84,55 @@ static void owners_die(void)
     pthread_mutex_init(&checking, &attributes);
     CHECK(pthread_mutex_lock(&checking) == 0 && pthread_mutex_lock(&checking) == EDEADLK);
     CHECK(pthread_mutex_unlock(&checking) == 0 && pthread_mutex_unlock(&checking) == EPERM);
+}
+
+static pthread_rwlock_t read_or_written = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_spinlock_t spun;
+static mtx_t of_c11;
+static long sums[3];
+
+static void *takes_all(void *unused)
+{
+    for (int i = 0; i < 2000; i++) {
+        CHECK(pthread_rwlock_rdlock(&read_or_written) == 0);
+        const long read = sums[0];
+        CHECK(pthread_rwlock_unlock(&read_or_written) == 0);
+        CHECK(pthread_rwlock_wrlock(&read_or_written) == 0 && sums[0] >= read);
+        sums[0]++;
+        CHECK(pthread_rwlock_unlock(&read_or_written) == 0 && pthread_spin_lock(&spun) == 0);
+        sums[1]++;
+        CHECK(pthread_spin_unlock(&spun) == 0 && mtx_lock(&of_c11) == thrd_success);
+        sums[2]++;
+        CHECK(mtx_unlock(&of_c11) == thrd_success);
+        if (i % 200 == 0)
+            other();
+    }
+    return unused;
+}
+
+/* Reader/writer, spin and C11 locks, free and wanted: each lets one thread in, says what it refuses, and leaves errno alone. */
+static void other_locks(void)
+{
+    pthread_t threads[4];
+    pthread_rwlock_t lock;
+    mtx_t recursive;
+    CHECK(pthread_rwlock_init(&lock, NULL) == 0 && mtx_init(&recursive, mtx_plain | mtx_recursive) == thrd_success);
+    CHECK(pthread_spin_init(&spun, PTHREAD_PROCESS_PRIVATE) == 0 && mtx_init(&of_c11, mtx_plain) == thrd_success);
+    errno = 77;
+    CHECK(pthread_rwlock_wrlock(&lock) == 0);
+    CHECK(pthread_rwlock_wrlock(&lock) == EDEADLK && pthread_rwlock_rdlock(&lock) == EDEADLK);
+    CHECK(pthread_rwlock_unlock(&lock) == 0);
+    CHECK(pthread_rwlock_rdlock(&lock) == 0 && pthread_rwlock_rdlock(&lock) == 0);
+    CHECK(pthread_rwlock_unlock(&lock) == 0 && pthread_rwlock_unlock(&lock) == 0);
+    CHECK(mtx_lock(&recursive) == thrd_success && mtx_lock(&recursive) == thrd_success);
+    CHECK(mtx_unlock(&recursive) == thrd_success && mtx_unlock(&recursive) == thrd_success);
+    CHECK(pthread_spin_lock(&spun) == 0 && pthread_spin_unlock(&spun) == 0);
+    CHECK(errno == 77);
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_create(&threads[i], NULL, takes_all, NULL) == 0);
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    printf("%ld %ld %ld times\n", sums[0], sums[1], sums[2]);
 }
 
 /* Waits with a limit on either clock end by it, and not before it. */
@@ -225,8 +275,9 @@ static void libraries(void)
 int main(int argc, char **argv)
 {
     static const struct corner corners[] = {
-        {"owners_die", owners_die, 0}, {"limits", limits_of_waits, 0}, {"cancellation", cancellation, 0},
-        {"pipes", pipes, 0},           {"libraries", libraries, 0},    {NULL, NULL, 0},
+        {"owners_die", owners_die, 0},   {"other_locks", other_locks, 0},   {"limits", limits_of_waits, 0},
+        {"cancellation", cancellation, 0}, {"pipes", pipes, 0},           {"libraries", libraries, 0},
+        {NULL, NULL, 0},
     };
     return run_corner(argc, argv, corners);
 }

@@ -181,6 +181,7 @@ pub const CORNERS: &[Corner] = &[
     own("thread's death for gettid", "filters", &["kills_thread", "gettid"]),
     own("SIGSYS for sched_yield", "filters", &["traps", "sched_yield"]),
     own("owners of locks die", "locks", &["owners_die"]),
+    own("reader/writer, spin and C11 locks", "locks", &["other_locks"]),
     own("pthread_cond_clockwait", "locks", &["limits"]),
     own("pthread_cancel", "locks", &["cancellation"]),
     own("pipes", "locks", &["pipes"]),

@@ -358,31 +358,31 @@ impl<'a> Conductor<'a> {
         goes_on
     }
 
-    /// How far the program comes while it is profiled as in the window of `order`, without delays, and while it is hardly profiled: threads are `seldom` sampled then. The inner
+    /// How far the program comes while it is profiled as in the window of `order`, without delays, and while it hardly is: `sample_seldom` has threads sampled seldom. The inner
     /// `None` where the controller had no CPU, or was stopped; the outer one if the program has ended.
     pub fn compare_profiled(
         &mut self,
         order: &Order,
         profiled_first: bool,
-        seldom: impl Fn(bool),
+        sample_seldom: impl Fn(bool),
     ) -> Option<Option<Stretches>> {
         (self.signed, self.lapsed) = (u64::MAX, false);
         let mut profiled = None;
-        let mut resting = None;
+        let mut seldom = None;
         for is_profiled in [profiled_first, !profiled_first] {
             if is_profiled {
                 self.begin(order.region, Speedup::NONE, LEAD_IN + order.length, &order.selection);
                 profiled = if self.wait(LEAD_IN) { self.stretch(order.length) } else { None };
                 self.idle();
             } else {
-                seldom(true);
-                resting = if self.wait(LEAD_IN) { self.stretch(order.length) } else { None };
-                seldom(false);
+                sample_seldom(true);
+                seldom = if self.wait(LEAD_IN) { self.stretch(order.length) } else { None };
+                sample_seldom(false);
                 self.wait_for_samples();
             }
         }
-        let (profiled, resting) = (profiled?, resting?);
-        Some((!self.lapsed).then_some(Stretches { profiled, resting }))
+        let (profiled, seldom) = (profiled?, seldom?);
+        Some((!self.lapsed).then_some(Stretches { profiled, seldom }))
     }
 
     /// What lies between two visits to each point that are about `length` apart; nothing for one that is not visited soon. `None` altogether if the program ended.
@@ -396,19 +396,18 @@ impl<'a> Conductor<'a> {
         Some(Self::spans(&begun, &self.visits_after(&self.read(), Some(&begun), patience)?))
     }
 
-    /// Waits until each thread that can run has been sampled once more, but not for long: it is then sampled as the controller has asked since.
+    /// Waits until each thread that does not wait has been sampled once more, but not for long: it is then sampled as the controller has asked since.
     fn wait_for_samples(&mut self) {
-        let slots = || self.memory.slots.used().iter();
+        let memory = self.memory;
+        let slots = || memory.slots.used().iter();
         let before: Vec<u64> = slots().map(sampled_by).collect();
         let until = kernel::clock::monotonic().0 + UNTIL_SAMPLED.get();
-        loop {
-            let now = kernel::clock::monotonic();
-            let is_left =
-                |(slot, before): (&wire::slot::Slot, &u64)| slot.can_run(now) && sampled_by(slot) == *before;
-            if now.0 >= until || !slots().zip(&before).any(is_left) || !self.wait(TICK) {
-                return;
-            }
-        }
+        // One that has not been sampled for long may run now and then.
+        let runs = |slot: &wire::slot::Slot| {
+            slot.is_taken() && (slot.is_doing(Activity::Running) || slot.is_pausing())
+        };
+        let is_left = |(slot, before): (&wire::slot::Slot, &u64)| runs(slot) && sampled_by(slot) == *before;
+        while kernel::clock::monotonic().0 < until && slots().zip(&before).any(is_left) && self.wait(TICK) {}
     }
 
     /// Delays have put off what comes at a time of its own: waits until the program has caught up with it, or has ended, but not longer than

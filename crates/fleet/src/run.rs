@@ -129,6 +129,8 @@ impl Run {
             images: Vec::new(),
             arrivals: Vec::new(),
             programs: Vec::new(),
+            threads: Vec::new(),
+            overhead: Vec::new(),
             ..session.clone()
         }];
         let host = session.start.host.clone();

@@ -22,10 +22,11 @@ impl Profile {
     }
 }
 
-/// Visits in each time unit while it was profiled, and while it hardly was.
+/// Visits in each time unit while it was profiled, and while it hardly was, as shares of both: pairs count alike, of whatever point they are.
 fn rates(pair: &OverheadPair) -> Option<(f64, f64)> {
     let rate = |visits: u64, time: u64| (time > 0).then(|| visits as f64 / time as f64);
     let profiled = rate(pair.profiled_visits, pair.profiled.get())?;
-    let resting = rate(pair.resting_visits, pair.resting.get())?;
-    (profiled + resting > 0.0).then_some((profiled, resting))
+    let seldom = rate(pair.seldom_visits, pair.seldom.get())?;
+    let both = profiled + seldom;
+    (both > 0.0).then_some((profiled / both, seldom / both))
 }

@@ -581,7 +581,8 @@ fn what_whatif_looked_into_by_itself_is_named_in_commands() {
 fn what_experiments_took_of_a_run_is_said_with_how_long_it_was() {
     let measured = |delayed: &[u64]| {
         let mut rows = rows(&[truth("hash.c:88", 0.55)]);
-        rows.sessions = (1..).zip(delayed).map(|(id, _)| session(id)).collect();
+        let unmeasured = |id| Session { overhead: vec![], ..session(id) };
+        rows.sessions = (1..).zip(delayed).map(|(id, _)| unmeasured(id)).collect();
         for (session, delayed) in rows.sessions.iter_mut().zip(delayed) {
             session.samples.delayed = Nanos::from_millis(*delayed);
         }
@@ -603,16 +604,16 @@ fn what_sampling_took_of_the_programs_speed_is_said_where_it_is_known() {
         let mut rows = rows(&[truth("hash.c:88", 0.55)]);
         let pairs = (0..).zip(pairs);
         rows.sessions[0].overhead =
-            pairs.map(|(number, (profiled, resting))| overhead(number, *profiled, *resting)).collect();
+            pairs.map(|(number, (profiled, seldom))| overhead(number, *profiled, *seldom)).collect();
         quiet(rows).answer().measured.unwrap().split_once("one run of 10.0 s").unwrap().1.to_owned()
     };
     assert_eq!(
         measured(&[(78, 100), (80, 100), (82, 100), (80, 101), (79, 99)]),
-        "; sampling took 20 % ± 2 % of its speed"
+        "; sampling took 20 % ± 2 % of the program's speed"
     );
     assert_eq!(
         measured(&[(99, 100), (101, 100), (98, 100), (100, 98)]),
-        "; sampling took less than 3 % of its speed"
+        "; sampling took less than 3 % of the program's speed"
     );
     assert_eq!(measured(&[(70, 100), (130, 100), (98, 100), (100, 60)]), "", "it may be anything");
     assert_eq!(measured(&[(78, 100), (80, 100), (82, 100)]), "", "too few pairs");

@@ -221,7 +221,7 @@ fn take(slot: &Slot, context: &Context) -> Option<Taken> {
 /// of the weight too: otherwise the next user-mode code would be charged for it.
 fn weight(slot: &Slot, cpu: Nanos) -> Nanos {
     // The period may have been longer when it was set.
-    let period = shared().header.period.load(Relaxed).max(USUAL.0);
+    let period = slot.mean_period.load(Relaxed).max(USUAL.0);
     let used = since_last_sample(slot, cpu);
     // A timer or a host that is late must not make one sample worth an age.
     let age = Nanos(20 * period);
@@ -277,10 +277,10 @@ fn apply(slot: &Slot, sample: &mut Sample, before: Nanos, spin: Spin) -> bool {
     delays && at_once && (!spin.is_spinning() || !header.has_rule(5))
 }
 
-/// Draws the next period, if one is due (or `now`), and sets it.
+/// Draws the next period, if one is due (or `now`), and sets it: at once where the controller has asked for a longer or shorter one.
 fn rearm(slot: &Slot, now: bool) {
     let due = slot.books.samples.load(Relaxed).is_multiple_of(SAMPLES_PER_PERIOD);
-    if now || due {
+    if now || due || period::is_outdated(slot) {
         set_period(slot, period::next(slot));
     } else {
         rearm_timer(slot);

@@ -34,7 +34,8 @@ pub fn start(slot: &Slot) {
 #[inline]
 pub fn restart(slot: &Slot) -> Took {
     let ended = ticks::now();
-    // Not a swap, which takes as long as reading the clock: a handler that comes just in between measures the same time once more, and the balance evens that out.
+    // Not a swap, which takes as long as reading the clock: what a handler that comes just in between has measured or left out is then measured once more, and the balance evens
+    // that out.
     let began = slot.stretch_ticks.load(Relaxed);
     slot.stretch_ticks.store(ended, Relaxed);
     Took { began, ended }

@@ -59,12 +59,12 @@ const EVENING: i64 = 10;
 /// The stretch that a thread was in is over, and the one behind `call` begins.
 #[inline]
 pub fn cross(slot: &Slot, call: Call) {
-    if shared().header.experimenting.load(Relaxed) != 0 {
-        end(slot, call);
-    }
+    // Outside of experiments nothing is timed: what is credited in one is not what a thread did before it.
+    let share = if shared().header.experimenting.load(Relaxed) != 0 { end(slot, call) } else { None };
     slot.site.store(call.site(), Relaxed);
     slot.kind.store(call.kind(), Relaxed);
     slot.crossed.store(1, Relaxed);
+    note_share(slot, share);
 }
 
 /// A thread begins with what it was started to run.
@@ -82,8 +82,9 @@ fn note_share(slot: &Slot, share: Option<Part>) {
     slot.share.store(share.map_or(0, |Part(share)| share as u32), Relaxed);
 }
 
+/// The stretch that the thread was in is over; returns the share of the region in the one behind `next`, if it is known.
 #[inline(never)]
-fn end(slot: &Slot, next: Call) {
+fn end(slot: &Slot, next: Call) -> Option<Part> {
     // Time without a CPU does not belong to the stretch. And waits are credited first: what the thread itself did comes on top.
     if slot.is_doing(Activity::Running) {
         delay::credit_waits(slot);
@@ -91,19 +92,21 @@ fn end(slot: &Slot, next: Call) {
     let ended = Part(slot.share.load(Relaxed).into());
     let next = known(slot, next.site(), next.kind());
     if ended == Part(0) && next.is_none_or(|next| next == Part(0)) {
-        return;
+        return next;
     }
     let took = stopwatch::restart(slot);
-    note_share(slot, next);
-    if slot.busy.load(Relaxed) != 0 || !slot.is_doing(Activity::Running) || !shared().header.has_rule(3) {
-        return;
-    }
-    if let (true, Some(time)) = (ended != Part(0), took.time()) {
+    let is_busy = slot.busy.load(Relaxed) != 0 || !slot.is_doing(Activity::Running);
+    if ended != Part(0)
+        && !is_busy
+        && shared().header.has_rule(3)
+        && let Some(time) = took.time()
+    {
         let time = time.min(LONGEST);
         let accrued = Accrued { began: time, ended: Nanos::ZERO };
         account::exclusively(slot, || give(slot, ended.of(time), accrued));
         account::catch_up(slot);
     }
+    next
 }
 
 /// A part of [`ONE`].

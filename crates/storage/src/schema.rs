@@ -394,8 +394,8 @@ CREATE TABLE IF NOT EXISTS overhead (
     number          INTEGER NOT NULL,
     profiled_visits INTEGER NOT NULL,
     profiled_ns     INTEGER NOT NULL,
-    resting_visits  INTEGER NOT NULL,
-    resting_ns      INTEGER NOT NULL,
+    seldom_visits  INTEGER NOT NULL,
+    seldom_ns      INTEGER NOT NULL,
     PRIMARY KEY (session, number)
 ) WITHOUT ROWID;
 ";

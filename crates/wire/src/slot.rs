@@ -325,6 +325,8 @@ pub struct Slot {
     pub overdue: AtomicU32,
     /// Runtime only: whether the current period is only what was left of an ended thread's.
     pub remainder: AtomicU32,
+    /// Runtime only: the mean period of which the current one was drawn, in nanoseconds.
+    pub mean_period: AtomicU64,
     /// Runtime only: what it waited since for CPUs that others had, in nanoseconds.
     pub stolen: AtomicU64,
     /// Runtime only: CPU time of ended threads that no sample has stood for yet, in nanoseconds.

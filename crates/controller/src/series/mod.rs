@@ -75,6 +75,8 @@ pub struct Series<'a> {
     saved: Instant,
     heat: Heat,
     threads: Threads,
+    /// Since when there are experiments.
+    experimenting: Option<Instant>,
     overhead: Overhead,
 }
 
@@ -106,6 +108,7 @@ impl<'a> Series<'a> {
             saved: Instant::now(),
             heat: Heat::new(),
             threads: Threads::default(),
+            experimenting: None,
             overhead: Overhead::default(),
         }
     }
@@ -241,16 +244,21 @@ impl<'a> Series<'a> {
 
     /// Measures what sampling costs, if it is time for that, as experiments on a region have it. False if the program has ended.
     fn look_at_overhead(&mut self, conductor: &mut Conductor<'_>, index: RegionIndex) -> bool {
+        let since = self.experimenting.get_or_insert_with(Instant::now).elapsed();
+        let sampler = self.shared.memory().header.sampler();
         // Where samples are counted as visits, there are fewer of them and not less of anything else.
-        if self.points.are_sampled() || !self.overhead.is_due(self.begin.elapsed()) {
+        if self.points.are_sampled()
+            || !Overhead::can_be_measured(sampler, self.options.period)
+            || !self.overhead.is_due(since, conductor.longest(1))
+        {
             return true;
         }
         let nothing = Assignment { block: 0, index: 0, region: index, speedup: Speedup::ZERO };
         let order = self.order(nothing, STRETCH);
         let (begin, stops) = (Instant::now(), self.target.stops());
-        let seldom = |seldom| lock(self.observer).sample_seldom(seldom);
-        let Some(stretches) = conductor.compare_profiled(&order, self.overhead.profiled_first(), seldom)
-        else {
+        let profiled_first = self.overhead.profiled_first();
+        let sample_seldom = |seldom| lock(self.observer).sample_seldom(seldom);
+        let Some(stretches) = conductor.compare_profiled(&order, profiled_first, sample_seldom) else {
             return false;
         };
         let was_stopped = self.target.stops() != stops || self.target.is_stopped();

@@ -18,7 +18,7 @@ const LITTLE: f64 = 0.1;
 const LONGEST: usize = 120;
 
 /// The command that was measured, how often, for how long, and what experiments and sampling took of that: `` `pigz -9 big.bin`: 3 runs, 12 s in all; experiments
-/// paused threads for up to 12 % of it, sampling took 5 % ± 2 % of its speed ``. `None` where it is not known.
+/// paused threads for up to 12 % of it, sampling took 5 % ± 2 % of the program's speed ``. `None` where it is not known.
 pub(super) fn measured(profile: &Profile) -> Option<String> {
     let sessions = &profile.rows.sessions;
     let start = &sessions.last().filter(|session| session.start.program != UNKNOWN_PROGRAM)?.start;
@@ -46,10 +46,10 @@ pub(super) fn measured(profile: &Profile) -> Option<String> {
 /// What sampling takes of the program's speed; `None` where that is hardly known.
 fn sampling(lost: Estimate) -> Option<String> {
     if lost.lo > 0.0 && lost.hi < 1.0 {
-        return Some(format!("sampling took {} of its speed", plus_minus(&lost, lost.value)));
+        return Some(format!("sampling took {} of the program's speed", plus_minus(&lost, lost.value)));
     }
     let most = (100.0 * lost.hi).ceil().max(1.0);
-    (lost.hi < LITTLE).then(|| format!("sampling took less than {most:.0} % of its speed"))
+    (lost.hi < LITTLE).then(|| format!("sampling took less than {most:.0} % of the program's speed"))
 }
 
 /// About a point and the best piece of code, if there is one.

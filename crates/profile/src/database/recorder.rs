@@ -363,8 +363,8 @@ impl Recorder {
                     pair.number,
                     integer(pair.profiled_visits),
                     ns(pair.profiled),
-                    integer(pair.resting_visits),
-                    ns(pair.resting),
+                    integer(pair.seldom_visits),
+                    ns(pair.seldom),
                 ])?;
             }
             Ok(())

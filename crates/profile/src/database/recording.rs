@@ -333,8 +333,8 @@ fn overhead(from: &Connection) -> Result<Belonging<OverheadPair>, Fault> {
             number: row.get("number")?,
             profiled_visits: count(row, "profiled_visits")?,
             profiled: span(row, "profiled_ns")?,
-            resting_visits: count(row, "resting_visits")?,
-            resting: span(row, "resting_ns")?,
+            seldom_visits: count(row, "seldom_visits")?,
+            seldom: span(row, "seldom_ns")?,
         };
         Ok((row.get("session")?, pair))
     })

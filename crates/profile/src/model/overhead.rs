@@ -12,7 +12,7 @@ pub struct OverheadPair {
     /// For how long they were.
     pub profiled: Nanos,
     /// Visits while threads were hardly sampled, and not credited.
-    pub resting_visits: u64,
+    pub seldom_visits: u64,
     /// For how long they were.
-    pub resting: Nanos,
+    pub seldom: Nanos,
 }

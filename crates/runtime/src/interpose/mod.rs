@@ -159,13 +159,13 @@ macro_rules! interpose {
             $crate::wait::around_wait_holding(slot, || original($($arg),*), $woken)
         });
     };
-    // The same for a lock, which is mostly free: taken without a wait there is nothing to inherit. $try says
-    // with $busy that the lock is taken.
-    (locks $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, $try:ident, busy $busy:expr, woken $woken:expr) => {
+    // The same for a lock, which is mostly free: taken without a wait there is nothing to inherit. $try says with $busy
+    // that the lock is taken, and may be asked if $may.
+    (locks $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, $try:ident if $may:expr, busy $busy:expr, woken $woken:expr) => {
         interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
             // Now, and not at the unlock: a thread that wants the lock then would wait for the pause.
             $crate::delay::pay(slot);
-            let tried = $crate::real::real!($try : fn($($type),*) -> $result);
+            let tried = if $may { $crate::real::real!($try : fn($($type),*) -> $result) } else { None };
             let result = tried.map_or($busy, |try_lock| try_lock($($arg),*));
             if result != $busy {
                 return result;

@@ -27,8 +27,10 @@ use super::readiness::{MICROS, NANOS, asked, limit, polled, selected};
 use crate::channel::{causing, of};
 use crate::delay::{Watch, pay};
 use crate::epoll::{Call, milliseconds, returned, touched};
+use crate::real::real;
 use crate::{object, passing, sys, wait};
-use core::ffi::{c_int, c_long, c_uint, c_void};
+use core::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
+use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use wire::channel::Key;
 
 pub(super) type Ptr = *mut c_void;
@@ -82,23 +84,55 @@ unsafe fn ended(result: c_int, info: Ptr) -> c_int {
     unsafe { info.cast::<c_int>().add(4).read() }
 }
 
+/// Whether reader/writer locks may be tried in the program's place. Until glibc 2.30 a thread that tries can leave others asleep that wait
+/// (<https://sourceware.org/bugzilla/show_bug.cgi?id=23844>), which a program that never tries cannot meet. Not where the version is unknown.
+fn may_try_rwlocks() -> bool {
+    static MAY: AtomicU8 = AtomicU8::new(UNKNOWN);
+    const UNKNOWN: u8 = 0;
+    const NO: u8 = 1;
+    const YES: u8 = 2;
+    match MAY.load(Relaxed) {
+        UNKNOWN => {
+            let version = real!(gnu_get_libc_version : fn() -> *const c_char);
+            // SAFETY: it has no arguments, and returns a text that is always there.
+            let version = version.map(|version| unsafe { CStr::from_ptr(version()) });
+            let may = version.is_some_and(|version| wakes_readers(version.to_bytes()));
+            MAY.store(if may { YES } else { NO }, Relaxed);
+            may
+        }
+        known => known == YES,
+    }
+}
+
+/// Whether glibc of this version (`2.36`) has that error no more.
+fn wakes_readers(version: &[u8]) -> bool {
+    let mut parts = version.split(|byte| *byte == b'.').map(|part| {
+        part.iter().try_fold(0_u32, |number, byte| match byte {
+            b'0'..=b'9' => number.checked_mul(10)?.checked_add(u32::from(byte - b'0')),
+            _ => None,
+        })
+    });
+    let (major, minor) = (parts.next().flatten(), parts.next().flatten());
+    major.zip(minor).is_some_and(|version| version >= (2, 30))
+}
+
 // Mutexes.
-interpose!(locks pthread_mutex_lock(mutex: Ptr) -> c_int, pthread_mutex_trylock, busy EBUSY, woken locked);
+interpose!(locks pthread_mutex_lock(mutex: Ptr) -> c_int, pthread_mutex_trylock if true, busy EBUSY, woken locked);
 interpose!(waits pthread_mutex_timedlock(mutex: Ptr, until: Ptr) -> c_int, woken locked);
 interpose!(waits pthread_mutex_clocklock(mutex: Ptr, clock: c_int, until: Ptr) -> c_int, woken locked);
 interpose!(wakes pthread_mutex_unlock(mutex: Ptr) -> c_int);
 
 // Reader/writer locks.
-interpose!(locks pthread_rwlock_rdlock(lock: Ptr) -> c_int, pthread_rwlock_tryrdlock, busy EBUSY, woken done);
+interpose!(locks pthread_rwlock_rdlock(lock: Ptr) -> c_int, pthread_rwlock_tryrdlock if may_try_rwlocks(), busy EBUSY, woken done);
 interpose!(waits pthread_rwlock_timedrdlock(lock: Ptr, until: Ptr) -> c_int, woken done);
 interpose!(waits pthread_rwlock_clockrdlock(lock: Ptr, clock: c_int, until: Ptr) -> c_int, woken done);
-interpose!(locks pthread_rwlock_wrlock(lock: Ptr) -> c_int, pthread_rwlock_trywrlock, busy EBUSY, woken done);
+interpose!(locks pthread_rwlock_wrlock(lock: Ptr) -> c_int, pthread_rwlock_trywrlock if may_try_rwlocks(), busy EBUSY, woken done);
 interpose!(waits pthread_rwlock_timedwrlock(lock: Ptr, until: Ptr) -> c_int, woken done);
 interpose!(waits pthread_rwlock_clockwrlock(lock: Ptr, clock: c_int, until: Ptr) -> c_int, woken done);
 interpose!(wakes pthread_rwlock_unlock(lock: Ptr) -> c_int);
 
 // Spin locks.
-interpose!(locks pthread_spin_lock(lock: Ptr) -> c_int, pthread_spin_trylock, busy EBUSY, woken done);
+interpose!(locks pthread_spin_lock(lock: Ptr) -> c_int, pthread_spin_trylock if true, busy EBUSY, woken done);
 interpose!(wakes pthread_spin_unlock(lock: Ptr) -> c_int);
 
 interpose!(yields sched_yield() -> c_int);
@@ -138,7 +172,7 @@ interpose!(waits_suspended sigsuspend(set: Set) -> c_int, woken always);
 interpose!(world_undisturbed pause() -> c_int);
 
 // C11 threads. `thrd_success` is zero, `thrd_busy` one.
-interpose!(locks mtx_lock(mutex: Ptr) -> c_int, mtx_trylock, busy 1, woken done);
+interpose!(locks mtx_lock(mutex: Ptr) -> c_int, mtx_trylock if true, busy 1, woken done);
 interpose!(waits mtx_timedlock(mutex: Ptr, until: Ptr) -> c_int, woken done);
 interpose!(wakes mtx_unlock(mutex: Ptr) -> c_int);
 interpose!(waits_holding cnd_wait(condition: Ptr, mutex: Ptr) -> c_int, woken done);
@@ -255,3 +289,20 @@ interpose!(objects mq_receive(queue: c_int, message: Ptr, size: Size, priority: 
 interpose!(objects mq_timedreceive(queue: c_int, message: Ptr, size: Size, priority: Ptr, until: Ptr) -> isize, causes object::file(queue).map(Key::room), awaits object::file(queue).map(Key::data), done moved);
 interpose!(objects mq_send(queue: c_int, message: Ptr, size: Size, priority: c_uint) -> c_int, causes object::file(queue).map(Key::data), awaits object::file(queue).map(Key::room), done done);
 interpose!(objects mq_timedsend(queue: c_int, message: Ptr, size: Size, priority: c_uint, until: Ptr) -> c_int, causes object::file(queue).map(Key::data), awaits object::file(queue).map(Key::room), done done);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rwlocks_are_tried_where_that_wakes_readers() {
+        for (version, may) in [("2.30", true), ("2.41", true), ("3.0", true), ("2.29", false), ("2.9", false)]
+        {
+            assert_eq!(wakes_readers(version.as_bytes()), may, "{version}");
+        }
+        for odd in ["", "2", "2.", ".30", "2.30-dev", "99999999999.1", "glibc 2.36"] {
+            assert!(!wakes_readers(odd.as_bytes()), "{odd}");
+        }
+        assert!(wakes_readers(b"2.36.9000"));
+    }
+}
