@@ -209,12 +209,9 @@ fn too_little_of_all(profile: &Profile) -> Badge {
 /// What makes the numbers of the best piece uncertain, the gravest reason first.
 fn noise(profile: &Profile, point: &PointSummary, best: &Piece) -> Option<Badge> {
     let estimate = best.estimate.as_ref()?;
-    if let Some(share) = profile.doubts.others() {
-        return Some(Badge::new(
-            Quality::Noisy,
-            used_by_others(share),
-            "the intervals allow for that; stop them for narrower ones",
-        ));
+    if let (Some(share), Some(quieter)) = (profile.doubts.others(), profile.quieter()) {
+        let advice = format!("the intervals allow for that; {quieter} for narrower ones");
+        return Some(Badge::new(Quality::Noisy, used_by_others(share), advice));
     }
     let disturbed = estimate.disturbed as f64 / (estimate.disturbed + estimate.blocks).max(1) as f64;
     if disturbed > DISTURBED {

@@ -38,18 +38,15 @@ impl Limit {
             .map_or(Limit::Delays, |(_, limit)| limit)
     }
 
-    /// What to do about it. `is_busy`: whether other programs used the machine. `is_likely`: whether it probably helps all the same.
-    pub(super) fn advice(self, is_busy: bool, is_likely: bool) -> String {
+    /// What to do about it. `quieter`: what to do about other programs, if they used the machine. `is_likely`: whether it probably helps all the same.
+    pub(super) fn advice(self, quieter: Option<&str>, is_likely: bool) -> String {
         let why = match self {
-            Limit::Cpus if is_busy => {
-                return "more experiments will not settle it while threads have to wait for CPUs: stop the other programs, and measure \
-                        again, into a new recording"
-                    .into();
-            }
             Limit::Cpus => {
-                return "more experiments will not settle it while threads have to wait for CPUs: let the program have more CPUs or fewer \
-                        threads, and measure again, into a new recording"
-                    .into();
+                let otherwise = quieter.unwrap_or("let the program have more CPUs or fewer threads");
+                return format!(
+                    "more experiments will not settle it while threads have to wait for CPUs: {otherwise}, and measure again, into a \
+                     new recording"
+                );
             }
             Limit::Clients => {
                 return "more experiments will not settle it: make the clients' side known (run more connections, or less load), and \

@@ -75,7 +75,9 @@ impl Answer {
         let is_noted =
             |part: &str| self.points.iter().flat_map(|point| &point.notes).any(|note| note.contains(part));
         let is_in_it = |warning: &Warning| match &*warning.code {
-            Warning::CHOSEN_POINT => is_noted("No unit of work is marked"),
+            Warning::CHOSEN_POINT => {
+                is_noted("No unit of work is marked") || !notes::is_point_chosen(profile)
+            }
             Warning::CHOSEN_FILES => is_noted(printable(&warning.message).get(1..).unwrap_or("")),
             _ => {
                 self.points.iter().any(|point| point.badge.cause == printable(&warning.message))

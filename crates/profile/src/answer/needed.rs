@@ -2,6 +2,7 @@
 
 use super::limit::Limit;
 use crate::estimate::{NEVER, PointEstimate};
+use crate::model::ArrivalKind;
 use crate::ranking::Profile;
 
 /// More experiments than this many times those that were made are "much more".
@@ -62,11 +63,22 @@ impl Profile {
     /// What to do about an estimate that is not settled; `None` where it is, or nothing tells.
     pub(crate) fn advice_on(&self, estimate: &PointEstimate) -> Option<String> {
         let needed = Needed::of(estimate)?;
-        let is_busy = self.doubts.others().is_some();
-        Some(match (needed.helps(), is_busy) {
-            (false, is_busy) => Limit::of(estimate).advice(is_busy, estimate.probably_helps()),
-            (true, true) => format!("stop the other programs, and {}", needed.advice(true)),
-            (true, false) => needed.advice(false),
+        Some(match (needed.helps(), self.quieter()) {
+            (false, quieter) => Limit::of(estimate).advice(quieter, estimate.probably_helps()),
+            (true, Some(quieter)) => format!("{quieter}, and {}", needed.advice(true)),
+            (true, None) => needed.advice(false),
+        })
+    }
+
+    /// What to do where other programs used the machine. A server's clients are among them, and it has nothing to do without them.
+    pub(crate) fn quieter(&self) -> Option<&'static str> {
+        self.doubts.others()?;
+        let mut arrivals = self.rows.sessions.iter().flat_map(|session| &session.arrivals);
+        let is_asked =
+            |kind| matches!(kind, ArrivalKind::Accepted | ArrivalKind::Listener | ArrivalKind::Datagrams);
+        Some(match arrivals.any(|arrivals| is_asked(arrivals.kind) && arrivals.count > 0) {
+            true => "move its clients to another machine or stop other programs",
+            false => "stop the other programs",
         })
     }
 }

@@ -136,7 +136,7 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
     if !typed.words.iter().any(|word| word == "--binary") {
         typed.words.extend(binaries(profile, &session.start));
     }
-    let is_chosen = profile.rows.warned(Warning::CHOSEN_POINT).next().is_some();
+    let is_chosen = super::notes::is_point_chosen(profile);
     if is_chosen {
         let places = profile.points.iter().filter(|point| point.latency.is_none());
         typed.words.extend(places.flat_map(|point| ["-p".to_owned(), point.name.clone()]));
@@ -210,10 +210,12 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
         return next;
     }
     // Other programs need not be there the next time.
-    let more = match (profile.doubts.others(), repeats) {
-        (Some(_), _) => "stop the other programs, and measure more, into the same recording",
-        (None, true) => "measure more: run it again and again until that is sure, into the same recording",
-        (None, false) => "measure more, into the same recording",
+    let more = match (profile.quieter(), repeats) {
+        (Some(quieter), _) => format!("{quieter}, and measure more, into the same recording"),
+        (None, true) => {
+            "measure more: run it again and again until that is sure, into the same recording".into()
+        }
+        (None, false) => "measure more, into the same recording".into(),
     };
     if is_chosen && is_known {
         next.push(Next {
@@ -229,7 +231,7 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
     let is_likely = points.iter().any(|point| matches!(point.decision, Decision::Probably(_)));
     let is_noisy = points.iter().any(|point| point.badge.quality == Quality::Noisy);
     if best.is_some() && is_noisy && is_known {
-        next.push(Next { step: Step::Deeper, why: more.into(), command: once_more() });
+        next.push(Next { step: Step::Deeper, why: more.clone(), command: once_more() });
     } else if let Some(best) = best.filter(|_| !is_chosen) {
         next.push(Next {
             step: Step::Deeper,
@@ -261,7 +263,7 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
         let mut options: Vec<&str> = names.iter().flat_map(|name| ["--region", name]).collect();
         options.extend(repeats.then_some("--until-sure"));
         let asked = if names.len() == 1 { "it" } else { "them" };
-        let quiet = if profile.doubts.others().is_some() { "stop the other programs, and " } else { "" };
+        let quiet = profile.quieter().map_or(String::new(), |quieter| format!("{quieter}, and "));
         next.push(Next {
             step: Step::Deeper,
             why: format!("{quiet}measure {asked} alone, into the same recording"),
@@ -275,11 +277,12 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
             if limit.can_change() && is_known {
                 next.push(Next {
                     step: Step::Deeper,
-                    why: match limit {
-                        Limit::Cpus if profile.doubts.others().is_some() => {
-                            "stop the other programs, and measure again, into a new recording".into()
-                        }
-                        _ => "change that, and measure again, into a new recording".into(),
+                    why: {
+                        let quieter = profile.quieter().filter(|_| limit == Limit::Cpus);
+                        format!(
+                            "{}, and measure again, into a new recording",
+                            quieter.unwrap_or("change that")
+                        )
                     },
                     command: again_for(None, seconds),
                 });
@@ -291,9 +294,9 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
             });
         }
         Some((_, needed, _)) if is_known => {
-            next.push(Next { step: Step::Deeper, why: more.into(), command: enough(needed) });
+            next.push(Next { step: Step::Deeper, why: more, command: enough(needed) });
         }
-        _ if is_known => next.push(Next { step: Step::Deeper, why: more.into(), command: once_more() }),
+        _ if is_known => next.push(Next { step: Step::Deeper, why: more.clone(), command: once_more() }),
         _ => {}
     }
     next.extend(compare);

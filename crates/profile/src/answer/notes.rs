@@ -14,6 +14,8 @@ use crate::{printable, shell};
 const WORTH_SAYING: f64 = 0.01;
 /// What sampling costs is not mentioned where it may be more than this, and may be nothing as well.
 const LITTLE: f64 = 0.1;
+/// A program that sampling certainly slows down by more may be another one without it.
+const MUCH: f64 = 0.2;
 /// Commands that are longer are cut.
 const LONGEST: usize = 120;
 
@@ -52,10 +54,17 @@ fn sampling(lost: Estimate) -> Option<String> {
     (lost.hi < LITTLE).then(|| format!("sampling took less than {most:.0} % of the program's speed"))
 }
 
+/// Whether the last run counted visits to a place that `whatif` has chosen: it may have been typed since.
+pub(super) fn is_point_chosen(profile: &Profile) -> bool {
+    let Some(last) = profile.rows.sessions.last() else { return false };
+    let of_last = profile.rows.warnings.iter().filter(|(session, _)| *session == last.id);
+    of_last.into_iter().any(|(_, warning)| warning.code == Warning::CHOSEN_POINT)
+}
+
 /// About a point and the best piece of code, if there is one.
 pub(super) fn of(profile: &Profile, point: &PointSummary, best: Option<&Piece>) -> Vec<String> {
     let has = |code: &str| profile.rows.warned(code).next().is_some();
-    let chosen = (has(Warning::CHOSEN_POINT) && point.latency.is_none()).then(|| {
+    let chosen = (is_point_chosen(profile) && point.latency.is_none()).then(|| {
         format!(
             "No unit of work is marked: whatif chose {}, and counts visits to it. If a visit is not one unit of the program's work, name a \
              better place with -p FILE:LINE or -p NAME (whatif points suggests some).",
@@ -79,7 +88,14 @@ pub(super) fn of(profile: &Profile, point: &PointSummary, best: Option<&Piece>) 
             printable(file)
         )
     });
-    chosen.into_iter().chain(itself).chain(nameless).chain(without_point(profile)).collect()
+    let slowed = profile.overhead().filter(|lost| lost.lo > MUCH).map(|lost| {
+        format!(
+            "Sampling took {} of the program's speed, so the numbers may be others for the program by itself: see how fast that is before and after the change.",
+            plus_minus(&lost, lost.value)
+        )
+    });
+    let notes = chosen.into_iter().chain(itself).chain(nameless).chain(slowed);
+    notes.chain(without_point(profile)).collect()
 }
 
 /// About the program, whatever was measured.
