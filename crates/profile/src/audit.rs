@@ -110,12 +110,16 @@ impl fmt::Display for Doubt {
                 write!(f, "it ran in its experiments, but no other thread was delayed for it")
             }
             Doubt::Credit(missing) if missing < 0.0 => {
-                write!(f, "our bookkeeping for it does not add up ({} too much delay)", percent(-missing))
+                write!(
+                    f,
+                    "whatif's bookkeeping for it does not add up ({} too much delay)",
+                    percent(-missing)
+                )
             }
             Doubt::Credit(missing) => {
                 write!(
                     f,
-                    "our bookkeeping for it does not add up ({} of its delay is missing)",
+                    "whatif's bookkeeping for it does not add up ({} of its delay is missing)",
                     percent(missing)
                 )
             }
@@ -135,7 +139,7 @@ impl fmt::Display for Doubt {
             ),
             Doubt::Waits(share) => write!(
                 f,
-                "our bookkeeping for waits does not add up ({} of the delay that they should be credited)",
+                "whatif's bookkeeping for waits does not add up ({} of the delay that they should be credited)",
                 percent(share)
             ),
         }
@@ -160,7 +164,7 @@ impl Doubt {
     pub const fn advice(self) -> &'static str {
         match self {
             Doubt::NothingOwed => "profile longer; if it stays so, ignore this row",
-            Doubt::Credit(_) | Doubt::Waits(_) => "ignore this row; the recording helps us to find out why",
+            Doubt::Credit(_) | Doubt::Waits(_) => "ignore this row, and please report it with the recording",
             Doubt::Spinning(_) => {
                 "name a region that does the work (--region), or let threads wait in a function such as pthread_mutex_lock"
             }

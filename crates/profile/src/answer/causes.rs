@@ -48,7 +48,7 @@ pub(super) fn of(profile: &Profile, point: &PointSummary, pieces: &[Piece]) -> V
     causes.extend(pieces.iter().take(TOLD).filter_map(|piece| {
         let phase = piece.nth.map(|nth| profile.regions[nth].phase).filter(|phase| *phase < 1.0)?;
         Some(format!(
-            "{} was active in only {:.0} % of the run; its gain is averaged over all of it.",
+            "{} was active in only {:.0} % of the run; the gains that are given for it are those of the whole run.",
             piece.name,
             phase * 100.0
         ))

@@ -73,13 +73,18 @@ impl Profile {
     /// What to do where other programs used the machine. A server's clients are among them, and it has nothing to do without them.
     pub(crate) fn quieter(&self) -> Option<&'static str> {
         self.doubts.others()?;
-        let mut arrivals = self.rows.sessions.iter().flat_map(|session| &session.arrivals);
-        let is_asked =
-            |kind| matches!(kind, ArrivalKind::Accepted | ArrivalKind::Listener | ArrivalKind::Datagrams);
-        Some(match arrivals.any(|arrivals| is_asked(arrivals.kind) && arrivals.count > 0) {
+        Some(match self.has_clients() {
             true => "move its clients to another machine or stop other programs",
             false => "stop the other programs",
         })
+    }
+
+    /// Whether something came from outside that asks the program for something.
+    pub(super) fn has_clients(&self) -> bool {
+        let mut arrivals = self.rows.sessions.iter().flat_map(|session| &session.arrivals);
+        let is_asked =
+            |kind| matches!(kind, ArrivalKind::Accepted | ArrivalKind::Listener | ArrivalKind::Datagrams);
+        arrivals.any(|arrivals| is_asked(arrivals.kind) && arrivals.count > 0)
     }
 }
 

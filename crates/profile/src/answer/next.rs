@@ -243,7 +243,10 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
         let after = if file.ends_with("after.db") { "after-2.db" } else { "after.db" };
         Next {
             step: Step::Compare,
-            why: "after your change, measure again in the same way".into(),
+            why: match profile.has_clients() {
+                true => "after your change, measure again in the same way, under the same load".into(),
+                false => "after your change, measure again in the same way".into(),
+            },
             command: format!("{} && {}", again(after), shell::command(["whatif", "compare", &file, after])),
         }
     });
