@@ -57,8 +57,8 @@ fn sampling(lost: Estimate) -> Option<String> {
 /// Whether the last run counted visits to a place that `whatif` has chosen: it may have been typed since.
 pub(super) fn is_point_chosen(profile: &Profile) -> bool {
     let Some(last) = profile.rows.sessions.last() else { return false };
-    let of_last = profile.rows.warnings.iter().filter(|(session, _)| *session == last.id);
-    of_last.into_iter().any(|(_, warning)| warning.code == Warning::CHOSEN_POINT)
+    let is_chosen = |warning: &Warning| warning.code == Warning::CHOSEN_POINT;
+    profile.rows.warnings.iter().any(|(session, warning)| *session == last.id && is_chosen(warning))
 }
 
 /// About a point and the best piece of code, if there is one.
