@@ -664,11 +664,6 @@ impl Points {
         self.all().filter_map(sampled).collect()
     }
 
-    /// Whether samples stand in for visits to some.
-    pub fn are_sampled(&self) -> bool {
-        self.all().any(|placed| matches!(placed.place, Place::Sampled(_)))
-    }
-
     /// What visits to each point that is counted by breakpoints cost, as a share of `elapsed`. `cost` and `noting`: as for [`means`](Self::means).
     pub fn costs(
         &self,

@@ -247,14 +247,13 @@ impl<'a> Series<'a> {
         let since = self.experimenting.get_or_insert_with(Instant::now).elapsed();
         let sampler = self.shared.memory().header.sampler();
         // Where samples are counted as visits, there are fewer of them and not less of anything else.
-        if self.points.are_sampled()
+        if !self.points.sampled().is_empty()
             || !Overhead::can_be_measured(sampler, self.options.period)
             || !self.overhead.is_due(since, conductor.longest(1))
         {
             return true;
         }
-        let nothing = Assignment { block: 0, index: 0, region: index, speedup: Speedup::ZERO };
-        let order = self.order(nothing, STRETCH);
+        let order = self.order(index, Speedup::ZERO, STRETCH);
         let (begin, stops) = (Instant::now(), self.target.stops());
         let profiled_first = self.overhead.profiled_first();
         let sample_seldom = |seldom| lock(self.observer).sample_seldom(seldom);
@@ -267,14 +266,14 @@ impl<'a> Series<'a> {
     }
 
     /// What a window is to do. From here on samples are watched.
-    fn order(&self, assigned: Assignment, length: Nanos) -> Order {
+    fn order(&self, region: RegionIndex, speedup: Speedup, length: Nanos) -> Order {
         let mut observer = lock(self.observer);
         observer.drain();
-        observer.watch(assigned.region);
+        observer.watch(region);
         Order {
-            region: u32::try_from(assigned.region.0 + 1).unwrap_or(u32::MAX),
-            selection: observer.selection(assigned.region),
-            speedup: assigned.speedup,
+            region: u32::try_from(region.0 + 1).unwrap_or(u32::MAX),
+            selection: observer.selection(region),
+            speedup,
             length,
         }
     }
@@ -285,7 +284,7 @@ impl<'a> Series<'a> {
         assigned: Assignment,
         length: Nanos,
     ) -> Result<Option<profile::Window>> {
-        let order = self.order(assigned, length);
+        let order = self.order(assigned.region, assigned.speedup, length);
         let Some(measured) = conductor.conduct(&order) else { return Ok(None) };
         self.runs.history.learn(Shown {
             length,

@@ -44,7 +44,7 @@ impl Series<'_> {
         lock(self.observer).know(&self.runs.whole.spots);
         match self.next_whole()? {
             Some(assigned) => {
-                let order = self.order(assigned, Nanos::ZERO);
+                let order = self.order(assigned.region, assigned.speedup, Nanos::ZERO);
                 let measured = conductor.conduct_whole(&order, release);
                 self.look_at_machine();
                 let mut window = {
