@@ -16,7 +16,7 @@ use crate::socket::{self, Name};
 use crate::{account, delay, random, sys, tls};
 use core::cell::Cell;
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use wire::arrivals::{Clock, Connection, HOLDING, Kind, Source};
 use wire::slot::{Activity, Slot};
 use wire::{Account, LocalAccount, Nanos};
@@ -33,6 +33,14 @@ const KIND: u32 = 2;
 
 /// A call that takes this long has waited, where that is not known better.
 const WAITED: Nanos = Nanos(50_000);
+
+/// One answer in this many is looked behind, once [`SEEN`] have been: whether something else had come by then takes a system call.
+const LOOKED_BEHIND: u64 = 8;
+/// See [`LOOKED_BEHIND`].
+const SEEN: u32 = 64;
+
+/// Whether a thread of this process has asked for any of several descriptors. Only then it matters what a call that reads leaves behind.
+static POLLS: AtomicBool = AtomicBool::new(false);
 
 /// The number of latest arrivals: a thread that had to wait for one of them has no backlog.
 const IN_TIME: u32 = 64;
@@ -69,7 +77,7 @@ struct Peer {
     arrived: AtomicU64,
     /// When a thread began to handle the last arrival.
     handled: AtomicU64,
-    /// Whether something was left behind it.
+    /// Whether something may have been left behind it.
     more: AtomicU32,
     /// When the next arrival came, if a thread has been told of it and has not taken it yet.
     next: AtomicU64,
@@ -352,6 +360,9 @@ pub fn taking<T>(
 
 /// A thread has asked for any of several descriptors, from `began` until `ended`.
 pub fn polled(slot: &Slot, (began, ended): (Nanos, Nanos), waited: bool) {
+    if !POLLS.load(Relaxed) {
+        POLLS.store(true, Relaxed);
+    }
     let polled = &slot.polled;
     polled.before.store(polled.ended.load(Relaxed), Relaxed);
     polled.began.store(began.0, Relaxed);
@@ -392,8 +403,10 @@ pub fn sending(slot: &Slot, fd: c_int) {
         if bytes != 0 {
             let least = source.least.load(Relaxed);
             source.least.store(if least == 0 { bytes } else { least.min(bytes) }, Relaxed);
-            // The end of a request may be left unread (FastCGI): that is less than any request.
-            source.see(arrivals_in(source, sys::bytes_to_read(fd)) > 0);
+            if source.seen.load(Relaxed) < SEEN || random::draw(slot).is_multiple_of(LOOKED_BEHIND) {
+                // The end of a request may be left unread (FastCGI): that is less than any request.
+                source.see(arrivals_in(source, sys::bytes_to_read(fd)) > 0);
+            }
         }
         peer.sent.inherit(local);
         peer.sent_at.store(sys::now().0, Relaxed);
@@ -520,7 +533,7 @@ pub fn taken(slot: &Slot, fd: c_int, call: Took) {
     let is_answered = is_answered.swap(0, Relaxed) != 0;
     peer.handled.store(call.ended.0, Relaxed);
     if matches!(kind, Kind::Accepted | Kind::Connected) {
-        peer.more.store(u32::from(socket::is_ready(fd)), Relaxed);
+        peer.more.store(u32::from(!POLLS.load(Relaxed) || socket::is_ready(fd)), Relaxed);
     }
     // Delays make threads late, and then more is ready.
     if memory.required.load().delay() == Nanos::ZERO {
