@@ -89,6 +89,8 @@ pub const TARGETS: &[Target] = &[
     target("request", C, "round", &["A", "B"]).with("request_epoll", &["through=2"]),
     target("request", C, "round", &["A", "B"]).with("request_signal", &["through=3"]),
     target("request", C, "round", &["A", "B"]).with("request_tcp", &["through=4"]),
+    target("request", C, "round", &["A", "B"])
+        .with("request_tcp_short", &["through=4", "A_ms=0.04", "B_ms=0.06"]),
     target("request", C, "round", &["A", "B"]).with("request_unix", &["through=5"]),
     target("request", C, "round", &["A", "B"]).with("request_tcp_epoll", &["through=6"]),
     target("connections", C, "round", &["A", "B"]),
@@ -116,6 +118,9 @@ pub const TARGETS: &[Target] = &[
     target("periodic", C, "round", &["A", "B"]).with("periodic_busy", &["interval_ms=6"]),
     // Servers whose requests come from another process: `bench -- truth --only world --only hyper_rs`, and `bench -- clocks`.
     target("world", C, "served", &["A", "B"]).with("world_closed", &[]),
+    target("world", C, "served", &["A", "B"]).with("world_closed_short", &["A_ms=0.04", "B_ms=0.06"]),
+    target("world", C, "served", &["A", "B"])
+        .with("world_workers_short", &["clients=3", "workers=3", "A_ms=0.02", "B_ms=0.03"]),
     target("world", C, "served", &["A", "B"]).with("world_think", &["think_ms=1"]),
     target("world", C, "served", &["A", "B"]).with("world_think_8", &["clients=8", "epoll=1", "think_ms=10"]),
     target("world", C, "served", &["A", "B"])
