@@ -366,6 +366,73 @@ static void of_children(void)
     printf("told %d, right %d\n", counts[SIGCHLD], right);
 }
 
+static int requests[2], answers[2];
+
+/* A little work, as servers do for a request. */
+static void a_request(void)
+{
+    STEPS(5000);
+}
+
+/* Waits that fail with EINTR behind any handler, in turn. */
+static void wait_a_little(int turn)
+{
+    const struct timespec brief = {0, 20000};
+    struct pollfd nothing = {-1, POLLIN, 0};
+    sigset_t set;
+    switch (turn % 4) {
+    case 0:
+        CHECK(nanosleep(&brief, NULL) == 0);
+        break;
+    case 1:
+        CHECK(ppoll(&nothing, 1, &brief, NULL) == 0);
+        break;
+    case 2:
+        sigemptyset(&set);
+        sigaddset(&set, SIGUSR1);
+        CHECK(sigtimedwait(&set, NULL, &brief) == -1 && errno == EAGAIN);
+        break;
+    default:
+        CHECK(sigpending(&set) == 0 && !sigismember(&set, SIGTRAP) && !sigismember(&set, SIGURG));
+    }
+}
+
+static void *answers_requests(void *unused)
+{
+    char byte;
+    while (read(requests[0], &byte, 1) == 1) {
+        a_request();
+        errno = 77;
+        CHECK(write(answers[1], &byte, 1) == 1 && errno == 77);
+    }
+    return unused;
+}
+
+/* Two threads that run for some microseconds at a time: none of their waits ends early, and what they start is not interrupted either. */
+static void short_runs(void)
+{
+    pthread_t thread;
+    char byte = 'x';
+    CHECK(pipe(requests) == 0 && pipe(answers) == 0);
+    CHECK(pthread_create(&thread, NULL, answers_requests, NULL) == 0);
+    for (int turn = 0; going_on(); turn++) {
+        a_request();
+        CHECK(write(requests[1], &byte, 1) == 1 && read(answers[0], &byte, 1) == 1);
+        if (turn % 16 == 0)
+            wait_a_little(turn / 16);
+        if (turn % 500 == 499)
+            CHECK(execl("/nonexistent", "nothing", NULL) == -1 && errno == ENOENT);
+        if (turn % 2000 == 1999) {
+            const pid_t child = fork();
+            if (child == 0)
+                execl("/bin/true", "true", NULL);
+            CHECK(ended(child) == 0);
+        }
+    }
+    close(requests[1]);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
 int main(int argc, char **argv)
 {
     static const struct corner corners[] = {
@@ -381,6 +448,7 @@ int main(int argc, char **argv)
         {"timer", timer, 1},
         {"to_threads", to_threads, 0},
         {"of_children", of_children, 0},
+        {"short_runs", short_runs, 0},
         {NULL, NULL, 0},
     };
     return run_corner(argc, argv, corners);

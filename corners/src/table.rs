@@ -158,6 +158,7 @@ pub const CORNERS: &[Corner] = &[
     own("timer_create", "signalling", &["timer"]),
     own("signals to threads", "signalling", &["to_threads"]),
     own("SIGCHLD", "signalling", &["of_children"]),
+    own("runs of microseconds", "signalling", &["short_runs"]),
     own("RLIMIT_NOFILE 5", "limits", &["descriptors", "5"]),
     own("RLIMIT_NOFILE 0", "limits", &["descriptors", "0"]),
     own("RLIMIT_AS, too little", "limits", &["memory"]),

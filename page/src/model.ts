@@ -158,6 +158,8 @@ export interface Session {
   stopped?: boolean;
   samples: number;
   lost_samples: number;
+  /** Those that a timer has taken. */
+  timed_samples?: number;
 }
 
 export interface Point {

@@ -256,7 +256,10 @@ export function run(session: Session): string {
           ? `${took}, killed by signal ${session.exit_signal}`
           : `${took}, its end was not seen`;
   const lost = session.lost_samples === 0 ? "" : `, ${session.lost_samples} lost`;
-  const samples = `${session.samples} samples${lost} every ${duration(session.sample_period_ns)} (${printable(session.sampler)})`;
+  const { samples: all, timed_samples: timed = 0 } = session;
+  const share = (100 * timed) / Math.max(all, 1);
+  const byTimer = share >= 0.5 && timed < all ? `, ${share.toFixed(0)} % of them by a timer` : "";
+  const samples = `${all} samples${lost} every ${duration(session.sample_period_ns)} (${printable(session.sampler)}${byTimer})`;
   return `${command(session)}: ${end}; ${samples}`;
 }
 

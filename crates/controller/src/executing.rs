@@ -80,6 +80,7 @@ fn measure(memory: &SharedMemory) -> Option<Nanos> {
     // As the programs are sampled.
     header.sampling.store(memory.header.sampling.load(Relaxed), Relaxed);
     header.period.store(memory.header.period.load(Relaxed), Relaxed);
+    header.short_run.store(memory.header.short_run.load(Relaxed), Relaxed);
     header.machine_cpus.store(memory.header.machine_cpus.load(Relaxed), Relaxed);
     header.controller.store(std::process::id(), Relaxed);
     header.offer(embedded::BUILD_ID);

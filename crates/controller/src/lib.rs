@@ -860,6 +860,7 @@ fn offer(shared: &SharedMapping, options: &Options) {
     let header = &shared.memory().header;
     header.sampling.store(options.sampler as u32, Ordering::Relaxed);
     header.period.store(options.period.get(), Ordering::Relaxed);
+    header.short_run.store(options.short_run().get(), Ordering::Relaxed);
     header.alive_until.store(kernel::clock::monotonic().0 + 30_000_000_000, Ordering::Relaxed);
     header.without.store(options.without_rules, Ordering::Relaxed);
     header.faults.store(options.faults, Ordering::Relaxed);

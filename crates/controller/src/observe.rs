@@ -127,6 +127,8 @@ pub struct Observer {
     weight: Nanos,
     /// Samples whose stack was deeper than there is room for.
     deep: u64,
+    /// Samples that a timer has taken.
+    timed: u64,
     in_scope: u64,
     /// Out-of-scope images that samples fell in, for the message when nothing was in scope.
     elsewhere: HashMap<String, u64>,
@@ -202,6 +204,7 @@ impl Observer {
             samples: 0,
             weight: Nanos::ZERO,
             deep: 0,
+            timed: 0,
             in_scope: 0,
             elsewhere: HashMap::new(),
             unpublished: true,
@@ -320,6 +323,7 @@ impl Observer {
         self.samples += 1;
         self.weight += weight;
         self.deep += u64::from(sample.cut);
+        self.timed += u64::from(sample.judgement.has(Judgement::TIMED));
         self.count_line(sample);
         self.follow_mappings();
         let owner = self.owner(sample);
@@ -715,6 +719,11 @@ impl Observer {
     /// Samples of the whole run, and the CPU time they stand for.
     pub fn totals(&self) -> (u64, Nanos) {
         (self.samples, self.weight)
+    }
+
+    /// How many of them a timer has taken.
+    pub fn timed(&self) -> u64 {
+        self.timed
     }
 
     /// Samples whose stack was deeper than there is room for.

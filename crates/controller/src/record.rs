@@ -76,6 +76,7 @@ fn waking(handovers: u64, waits: &Waits, elapsed: Nanos, cpus: u32) -> Nanos {
 pub struct Tallies {
     time: Nanos,
     all: (u64, Nanos),
+    timed: u64,
     regions: Vec<(RegionIndex, Region, u64, Nanos)>,
     programs: Vec<Program>,
 }
@@ -94,7 +95,8 @@ impl Tallies {
         let regions = kept
             .map(|(_, index)| (index, known[index].region.clone(), known[index].samples, known[index].weight))
             .collect();
-        Self { time, all: observer.totals(), regions, programs: observer.images().programs().so_far() }
+        let programs = observer.images().programs().so_far();
+        Self { time, all: observer.totals(), timed: observer.timed(), regions, programs }
     }
 }
 
@@ -207,15 +209,15 @@ impl Session {
             audit: Some(audit(measured, &seen, self.cpus)),
             threads: measured.threads,
             busy,
-            flags: self.doubts(measured, busy),
+            flags: self.doubts(measured, &seen, busy),
         })
     }
 
     /// What is doubtful about a window.
-    fn doubts(&self, measured: &Measured, busy: Option<f64>) -> WindowFlags {
+    fn doubts(&self, measured: &Measured, seen: &Seen, busy: Option<f64>) -> WindowFlags {
         let mut flags = WindowFlags::NONE;
         let closing = Closing {
-            period: self.period,
+            period: profile::between_samples(seen.all, self.period),
             required: measured.required,
             unpaid: measured.unpaid,
             running: measured.running,
@@ -287,7 +289,7 @@ impl Session {
         }
         let until = tallies.time.saturating_sub(self.start);
         let (count, weight) = tallies.all;
-        let totals = SampleTotals { until, delayed, count, weight, lost };
+        let totals = SampleTotals { until, delayed, count, weight, lost, timed: tallies.timed };
         self.recorder.set_programs(self.id, &tallies.programs)?;
         Ok(self.recorder.set_samples(self.id, &totals, &rows)?)
     }

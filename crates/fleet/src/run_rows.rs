@@ -265,6 +265,7 @@ pub fn read_run(
             count: row.samples,
             weight: Nanos::new(row.sample_weight_ns),
             lost: row.lost_samples,
+            timed: 0,
         },
         images: Vec::new(),
         arrivals: Vec::new(),

@@ -61,6 +61,14 @@ pub fn user(pid: u32) -> Option<u32> {
     status_field(pid, "Uid:")?.split_whitespace().next()?.parse().ok()
 }
 
+/// Whether the machine is a virtual one, as far as its processor says.
+#[must_use]
+pub fn is_virtual() -> Option<bool> {
+    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let flags = text.lines().find(|line| line.starts_with("flags"))?;
+    Some(flags.split_whitespace().any(|flag| flag == "hypervisor"))
+}
+
 /// CPUs that the machine has switched on; at least one.
 #[must_use]
 pub fn online() -> u32 {

@@ -566,7 +566,7 @@ fn is_child_of_ours(thread: pid_t) -> bool {
         && number("PPid:").is_none_or(|parent| parent.cast_unsigned() == std::process::id())
 }
 
-/// Whether a stopped thread is about to get a signal that carries a sample of an event: one that came in due on the way into a system call, and that nothing but the stop has made it
+/// Whether a stopped thread is about to get a signal that carries a sample of an event or of a timer: one that came in due on the way into a system call, and that nothing but the stop has made it
 /// look at. Its handler would have the call fail.
 fn has_sample(thread: pid_t) -> bool {
     /// `PTRACE_PEEKSIGINFO`, and what it takes: where to begin, flags, and how many there is room for.
@@ -576,6 +576,9 @@ fn has_sample(thread: pid_t) -> bool {
     const LENGTH: usize = 32;
     const CODE: usize = 2;
     const BY_EVENT: i32 = 6;
+    /// With an address that the timer was given: that of a slot, which is a page's.
+    const BY_TIMER: i32 = -2;
+    const VALUE: usize = 6;
     const TRAP: u64 = 1 << (libc::SIGTRAP - 1);
     if mask(thread).is_ok_and(|mask| mask & TRAP != 0) {
         return false; // not now
@@ -585,7 +588,12 @@ fn has_sample(thread: pid_t) -> bool {
     let place = pending.as_mut_ptr().cast();
     let count = request(PEEK, thread, from.as_ptr().addr(), place).unwrap_or(0);
     let count = usize::try_from(count).unwrap_or(0).min(MOST);
-    pending[..count].iter().any(|one| (one[0], one[CODE]) == (libc::SIGTRAP, BY_EVENT))
+    let is_page = |one: &[i32; LENGTH]| one[VALUE] & 0xfff == 0 && one[VALUE..VALUE + 2] != [0, 0];
+    pending[..count].iter().any(|one| match (one[0], one[CODE]) {
+        (libc::SIGTRAP, BY_EVENT) => true,
+        (libc::SIGTRAP, BY_TIMER) => is_page(one),
+        _ => false,
+    })
 }
 
 /// Has it get on as far as such a signal, if there is one, which does not reach it then.

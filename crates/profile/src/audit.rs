@@ -18,7 +18,7 @@
 //!   for other waits with nothing.
 //!
 //! A window's sums differ from these identities by the samples at its ends, at most about one period for each thread that runs: what
-//! is tolerated is a share and a number of periods.
+//! is tolerated is a share and a number of periods. (Where a timer samples threads its tick is the period: [`Window::between_samples`].)
 
 use std::fmt;
 
@@ -207,7 +207,7 @@ pub(crate) fn of<'a>(
         tolerance: 0.0,
         doubts: Vec::new(),
     };
-    let (mut ran, mut ends) = (0.0, 0.0);
+    let (mut ran, mut ends, mut most) = (0.0, 0.0, 0.0_f64);
     for window in windows.filter(|window| window.region == region && !window.speedup.is_zero()) {
         let Some(audit) = window.audit else { continue };
         let speedup = window.speedup.fraction();
@@ -223,7 +223,9 @@ pub(crate) fn of<'a>(
         ran += window.region_weight.get() as f64;
         let elapsed = window.elapsed.get().max(1) as f64;
         let threads = (audit.watched.get() as f64 / elapsed).max(1.0);
-        ends += threads * (speedup * AT_ENDS * period.get() as f64).powi(2);
+        let between = window.between_samples(period).get() as f64;
+        most = most.max(between);
+        ends += threads * (speedup * AT_ENDS * between).powi(2);
         audited.owed += Nanos::new((window.required.get() as f64 * threads) as u64);
         let (sums, more) = (audited.sums.amounts(), audit.amounts());
         audited.sums = Audit::of_amounts(std::array::from_fn(|nth| sums[nth] + more[nth]));
@@ -232,7 +234,7 @@ pub(crate) fn of<'a>(
         return None;
     }
     audited.tolerance = CREDIT * audited.expected + 3.0 * ends.sqrt();
-    audited.doubts = doubts(&audited, ran, 5.0 * period.get() as f64);
+    audited.doubts = doubts(&audited, ran, 5.0 * most);
     Some(audited)
 }
 

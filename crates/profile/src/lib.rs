@@ -83,7 +83,7 @@ pub use model::{
     ArrivalClock, ArrivalKind, Arrivals, Audit, Books, Exit, Frame, Function, FunctionId, Image, InFlight,
     Latencies, OverheadPair, Point, PointId, PointKind, Production, Program, Region, RegionId, RegionKind,
     RegionSamples, Rows, SampleTotals, Session, SessionEnd, SessionId, SessionStart, Snippet, Span,
-    StackFrame, StackId, StackSamples, Stacks, Thread, Visits, Warning, Window, WindowFlags,
+    StackFrame, StackId, StackSamples, Stacks, Thread, Visits, Warning, Window, WindowFlags, between_samples,
 };
 pub use number::counted;
 pub use production::Covered;

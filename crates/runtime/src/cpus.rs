@@ -109,6 +109,12 @@ pub fn waited() -> Option<Nanos> {
     number(sys::read_file(c"/proc/thread-self/schedstat", &mut buffer), 1).map(Nanos)
 }
 
+/// How often the calling thread has got a CPU so far, by the same file.
+pub fn times_run() -> Option<u64> {
+    let mut buffer = [0_u8; 64];
+    number(sys::read_file(c"/proc/thread-self/schedstat", &mut buffer), 2)
+}
+
 /// The number in a line of numbers, by its place.
 fn number(line: &[u8], place: usize) -> Option<u64> {
     let field = line.split(|byte| *byte == b' ').nth(place)?;
@@ -154,6 +160,7 @@ mod tests {
     #[test]
     fn waits_for_cpus_are_the_second_number() {
         assert_eq!(number(b"461053 45053 1\n", 1), Some(45053));
+        assert_eq!(number(b"461053 45053 17\n", 2), Some(17));
         assert_eq!(number(b"461053", 1), None);
         assert_eq!(number(b"", 1), None);
     }

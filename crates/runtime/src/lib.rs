@@ -71,6 +71,7 @@ mod room;
 mod sampler;
 mod sampling;
 mod sandbox;
+mod short_runs;
 mod signals;
 mod socket;
 mod spin;

@@ -45,5 +45,6 @@ pub fn rest(slot: &Slot, gone: Nanos) -> Nanos {
     let least = gone.0.max(mean / 2);
     let most = mean + mean / 2;
     let period = least + random::draw(slot) % most.saturating_sub(least).max(1);
-    Nanos(period - gone.0).max(SOON)
+    // A timer expires once.
+    Nanos(period - gone.0).max(if slot.timer.load(Relaxed) >= 0 { Nanos(1) } else { SOON })
 }

@@ -18,7 +18,7 @@
 //! Does nothing with a sample: `sampling` does, whose handler this file does not know.
 
 use crate::memory::shared;
-use crate::{period, switches, sys};
+use crate::{period, random, switches, sys};
 use core::sync::atomic::{
     AtomicU32,
     Ordering::{Relaxed, SeqCst},
@@ -90,6 +90,7 @@ pub fn start(slot: &Slot, permitted: Permitted) {
     slot.timer.store(-1, Relaxed);
     slot.asynchronous.store(0, Relaxed);
     switches::reset(slot);
+    slot.times_run.store(0, Relaxed);
     let best = Sampler::from_number(header.sampling.load(Relaxed));
     if matches!(best, Sampler::None | Sampler::Unknown) || is_over() {
         return;
@@ -189,6 +190,43 @@ fn start_event(slot: &Slot, period: Nanos, best: Sampler, trap: bool) -> Option<
     Some(sampler)
 }
 
+/// Whether a timer samples the calling thread although it has an event.
+pub fn has_both(slot: &Slot) -> bool {
+    slot.timer.load(Relaxed) >= 0 && slot.event.load(Relaxed) >= 0
+}
+
+/// Whether a timer could sample the calling thread in place of its event: that raises `SIGTRAP`, as the timer's will be, and tells of the kernel's time as well. (On kernels that
+/// have such events a timer expires where the thread returns to its program, so that no system call ends early either.)
+pub fn may_choose(slot: &Slot) -> bool {
+    let is_event = slot.event.load(Relaxed) >= 0 && slot.asynchronous.load(Relaxed) == 0;
+    is_event && shared().header.sampler() == Sampler::Perf
+}
+
+/// From now on a timer samples the calling thread, whose event counts and comes very seldom (`by_timer`), or the event does again. Only where that is possible
+/// ([`may_choose`]). Called from the signal handler.
+pub fn choose(slot: &Slot, by_timer: bool) {
+    /// The shortest period of an event beside a timer: much longer than a tick, before which the kernel sets no timer of its own for it.
+    const SELDOM: u64 = 50_000_000;
+    let event = slot.event.load(SeqCst);
+    if event < 0 || by_timer == has_both(slot) {
+        return;
+    }
+    if by_timer {
+        let Some(timer) = sys::cpu_timer(SIGTRAP, core::ptr::from_ref(slot).addr()) else { return };
+        // For threads that no tick ever finds, and where a signal of the timer's is lost.
+        set_period(slot, Nanos(SELDOM + random::draw(slot) % SELDOM));
+        slot.timer.store(timer, SeqCst);
+    }
+    // Another thread may have silenced this one meanwhile.
+    if !by_timer || slot.event.load(SeqCst) != event {
+        let timer = slot.timer.swap(-1, SeqCst);
+        if timer >= 0 {
+            sys::delete_timer(timer);
+        }
+    }
+    set_period(slot, period::next(slot));
+}
+
 fn start_timer(slot: &Slot, period: Nanos, permitted: Permitted) -> Sampler {
     let signal = if (permitted.urg)() {
         SIGURG
@@ -224,14 +262,14 @@ pub fn silence(slot: &Slot) {
         let event = slot.event.load(Relaxed);
         // The program may have closed all descriptors that it does not know, and have another file by this number.
         let is_event = event >= 0 && sys::ioctl(event, IOC_DISABLE, 0) >= 0;
-        if slot.event.compare_exchange(event, -1, Relaxed, Relaxed).is_ok() {
+        if slot.event.compare_exchange(event, -1, SeqCst, Relaxed).is_ok() {
             if is_event {
                 sys::close(event);
             }
             break;
         }
     }
-    let timer = slot.timer.swap(-1, Relaxed);
+    let timer = slot.timer.swap(-1, SeqCst);
     if timer >= 0 {
         sys::delete_timer(timer);
     }
@@ -245,12 +283,13 @@ pub fn suspend(slot: &Slot) -> bool {
     if slot.tid.load(Relaxed) != sys::gettid() {
         return false;
     }
-    let (event, timer) = (slot.event.load(Relaxed), slot.timer.load(Relaxed));
-    if timer >= 0 && slot.asynchronous.load(Relaxed) == SIGTRAP as u32 {
+    let timer = slot.timer.load(Relaxed);
+    let is_trap = timer >= 0 && slot.asynchronous.load(Relaxed) != SIGURG as u32;
+    if is_trap {
         sys::arm_timer(timer, Nanos(0));
-        return true;
     }
-    event >= 0 && sys::ioctl(event, IOC_DISABLE, 0) >= 0
+    let event = slot.event.load(Relaxed);
+    event >= 0 && sys::ioctl(event, IOC_DISABLE, 0) >= 0 || is_trap
 }
 
 /// The program could not be executed: goes on.
@@ -258,7 +297,8 @@ pub fn resume(slot: &Slot) {
     let event = slot.event.load(Relaxed);
     if event >= 0 {
         sys::ioctl(event, IOC_ENABLE, 0);
-    } else {
+    }
+    if event < 0 || has_both(slot) {
         set_period(slot, period::rest(slot, since_last_sample(slot, cpu_time(slot))));
     }
 }

@@ -19,8 +19,8 @@ use crate::sampler::{
 use crate::spin::{self, Spin};
 use crate::switches::{self, During};
 use crate::{
-    account, beliefs, callchain, deferral, delay, period, progress, region, signals, stretch, sys, ticks,
-    tls, urgent, yields,
+    account, beliefs, callchain, deferral, delay, period, progress, region, short_runs, signals, stretch,
+    sys, ticks, tls, urgent, yields,
 };
 use core::sync::atomic::Ordering::Relaxed;
 use wire::layout::Sampler;
@@ -154,6 +154,9 @@ fn sampled(slot: &Slot, context: &mut Context) {
             }
             yields::leave_out(slot, taken.began);
             rearm(slot, taken.returned);
+            if !taken.returned {
+                short_runs::look(slot, (taken.cpu, taken.since), taken.spins);
+            }
         });
         deferral::leave_handler(slot, context);
     });
@@ -167,6 +170,12 @@ struct Taken {
     returned: bool,
     /// Whether the thread is to pay now.
     pays: bool,
+    /// The CPU time at which it came.
+    cpu: Nanos,
+    /// The CPU time since the one before.
+    since: Nanos,
+    /// Whether it found the thread waiting by spinning.
+    spins: bool,
 }
 
 /// Takes it: all but the pause.
@@ -193,7 +202,9 @@ fn take(slot: &Slot, context: &Context) -> Option<Taken> {
     if slot.remainder.swap(0, Relaxed) != 0 {
         set_period(slot, period::next(slot));
     }
-    let returned = since_last_sample(slot, cpu) >= SELDOM;
+    let since = since_last_sample(slot, cpu);
+    // Samples come so seldom while the controller is gone.
+    let returned = since >= SELDOM;
     if slot.busy.load(Relaxed) == 0 && slot.is_doing(Activity::Running) {
         switches::drain(slot, During::Work);
     }
@@ -214,7 +225,7 @@ fn take(slot: &Slot, context: &Context) -> Option<Taken> {
     slot.books.sampled.fetch_add(weight.0, Relaxed);
     slot.books.samples.fetch_add(1, Relaxed);
     let pays = apply(slot, &mut sample, before, spin);
-    Some(Taken { began, returned, pays })
+    Some(Taken { began, returned, pays, cpu, since, spins: spin.is_spinning() })
 }
 
 /// What a sample stands for: the CPU time since the last one. Where kernel time gives no samples, it is left out
@@ -223,8 +234,8 @@ fn weight(slot: &Slot, cpu: Nanos) -> Nanos {
     // The period may have been longer when it was set.
     let period = slot.mean_period.load(Relaxed).max(USUAL.0);
     let used = since_last_sample(slot, cpu);
-    // A timer or a host that is late must not make one sample worth an age.
-    let age = Nanos(20 * period);
+    // A timer or a host that is late must not make one sample worth an age. A timer waits for a tick that finds the thread running.
+    let age = Nanos(if slot.timer.load(Relaxed) >= 0 { 100 * period } else { 20 * period });
     let most = match Sampler::from_number(shared().header.sampler.load(Relaxed)) {
         Sampler::PerfUser => Nanos(period + period / 2),
         _ => age,
@@ -264,6 +275,7 @@ fn apply(slot: &Slot, sample: &mut Sample, before: Nanos, spin: Spin) -> bool {
         .when(found)
         .with(Judgement::SPINNING.when(spin.is_spinning()))
         .with(Judgement::LATE.when(late))
+        .with(Judgement::TIMED.when(slot.timer.load(Relaxed) >= 0))
         .with(Judgement::DEFERRED.when(delays && hit && !at_once));
     slot.ring.push(sample);
     stretch::sampled(slot, sample, before, hit, region, at_once);

@@ -53,6 +53,8 @@ const LONGEST: Nanos = Nanos(1_500_000);
 const KNOWN: u64 = 3_000;
 /// Samples, in microseconds, after which half of them are forgotten.
 const OLD: u64 = 60_000;
+/// So many times as many microseconds are as many samples where a timer takes them, which comes with the kernel's tick.
+const COARSE: u64 = 4;
 /// The part of the balance that every sample evens out.
 const EVENING: i64 = 10;
 
@@ -143,18 +145,19 @@ impl Found {
     /// Bits of each of the two times.
     const BITS: u32 = 20;
 
-    fn add(mut self, hit: bool, micros: u64) -> Self {
+    /// `coarse`: how many times as long as usual the time between two samples is.
+    fn add(mut self, hit: bool, micros: u64, coarse: u64) -> Self {
         self.hit += if hit { micros } else { 0 };
         self.all += micros;
-        while self.all > OLD {
+        while self.all > OLD * coarse {
             self = Self { hit: self.hit / 2, all: self.all / 2 };
         }
         self
     }
 
     /// With the share, which is needed at every call and changes with samples only; one more than that, or zero as long as it is not known.
-    fn pack(self) -> u64 {
-        let share = if self.all >= KNOWN { self.hit * ONE as u64 / self.all + 1 } else { 0 };
+    fn pack(self, coarse: u64) -> u64 {
+        let share = if self.all >= KNOWN * coarse { self.hit * ONE as u64 / self.all + 1 } else { 0 };
         share << (2 * Self::BITS) | self.hit << Self::BITS | self.all
     }
 
@@ -184,9 +187,10 @@ fn known(slot: &Slot, site: u64, kind: u64) -> Option<Part> {
 /// Learns from a sample of the stretch that the thread is in.
 fn learn(slot: &Slot, hit: bool, weight: Nanos) {
     let micros = weight.0 / 1000;
+    let coarse = if slot.timer.load(Relaxed) >= 0 { COARSE } else { 1 };
     for (entry, name) in entries(slot, slot.site.load(Relaxed), slot.kind.load(Relaxed)) {
         let known = if entry.name.swap(name, Relaxed) == name { entry.seen.load(Relaxed) } else { 0 };
-        entry.seen.store(Found::unpack(known).add(hit, micros).pack(), Relaxed);
+        entry.seen.store(Found::unpack(known).add(hit, micros, coarse).pack(coarse), Relaxed);
     }
 }
 
@@ -271,21 +275,26 @@ mod tests {
     #[test]
     fn a_share_is_known_after_a_few_samples() {
         let samples = |hits: u64, all: u64| {
-            (0..all).fold(0, |packed, nth| Found::unpack(packed).add(nth < hits, 1000).pack())
+            (0..all).fold(0, |packed, nth| Found::unpack(packed).add(nth < hits, 1000, 1).pack(1))
         };
         assert_eq!(Found::share(samples(1, 2)), None);
         assert_eq!(Found::share(samples(0, 3)), Some(Part(0)));
         assert_eq!(Found::share(samples(1, 4)), Some(Part(ONE / 4)));
         assert_eq!(Found::share(samples(4, 4)), Some(Part(ONE)));
+        let coarse = |count: u64| (0..count).fold(Found::default(), |found, _| found.add(true, 4000, COARSE));
+        assert_eq!(Found::share(coarse(2).pack(COARSE)), None, "two samples, if they are coarse ones");
+        assert_eq!(Found::share(coarse(3).pack(COARSE)), Some(Part(ONE)));
+        let most = coarse(1000);
+        assert_eq!(Found::unpack(most.pack(COARSE)), most);
     }
 
     #[test]
     fn what_is_old_is_forgotten_and_a_sample_may_stand_for_any_time() {
         let old = Found { hit: 0, all: OLD };
-        assert_eq!(old.add(true, 2), Found { hit: 1, all: OLD / 2 + 1 });
-        let long = Found::default().add(true, 40_000_000);
+        assert_eq!(old.add(true, 2, 1), Found { hit: 1, all: OLD / 2 + 1 });
+        let long = Found::default().add(true, 40_000_000, 1);
         assert!(long.hit == long.all && (OLD / 2..=OLD).contains(&long.all), "{long:?}");
-        assert_eq!(Found::unpack(long.pack()), long);
-        assert_eq!(Found::share(long.pack()), Some(Part(ONE)));
+        assert_eq!(Found::unpack(long.pack(1)), long);
+        assert_eq!(Found::share(long.pack(1)), Some(Part(ONE)));
     }
 }

@@ -134,6 +134,7 @@ fn take_up(slot: &'static Slot) {
     slot.behind.store(0, Relaxed);
     slot.yielding.store(0, Relaxed);
     slot.yielded.store(0, Relaxed);
+    slot.missed.store(0, Relaxed);
     slot.timed_out.store(0, Relaxed);
     stretch::begin(slot);
     slot.last_sample.store(sys::now().0, Relaxed);

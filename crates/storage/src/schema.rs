@@ -6,7 +6,7 @@
 //!
 //! | table | one row per | notes |
 //! |---|---|---|
-//! | `sessions` | run of a program | `stopped`: whether whatif asked the program to end (since layout 11); `duration_ns` and `exit` are NULL while it runs, and forever if the controller was killed; `exit` is `unknown`, `code` or `signal`; `seed` is decimal text (64 bits unsigned); `arguments` has one argument per row in `arguments` |
+//! | `sessions` | run of a program | `stopped`: whether whatif asked the program to end (since layout 11); `timed_samples`: those that a timer has taken (since layout 17); `duration_ns` and `exit` are NULL while it runs, and forever if the controller was killed; `exit` is `unknown`, `code` or `signal`; `seed` is decimal text (64 bits unsigned); `arguments` has one argument per row in `arguments` |
 //! | `arguments` | argument of the program | in order of `position` |
 //! | `images` | image in which a session found regions | `build_id` empty: none |
 //! | `regions` | piece of code | see `Region` for what makes two of them the same |
@@ -62,7 +62,7 @@ use crate::journal::JOURNAL;
 pub const APPLICATION_ID: i64 = 0x5768_6174;
 
 /// The layout this version writes. Raise it with every change, and teach `profile::database::Recording` the old one.
-pub const VERSION: i64 = 16;
+pub const VERSION: i64 = 17;
 
 /// How long another program may take that prepares the same file.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -129,6 +129,7 @@ fn upgrade(to: &Transaction<'_>, version: i64) -> rusqlite::Result<()> {
     let has =
         |table, column: &str| Ok::<_, rusqlite::Error>(columns(to, table)?.iter().any(|name| name == column));
     let stopped = if has("sessions", "stopped")? { "" } else { STOPPED };
+    let timed = if has("sessions", "timed_samples")? { "" } else { TIMED };
     let stacks = if version < 11 { STACKS } else { "" };
     let is_narrow = (3..12).contains(&version) && !has("labels", "thread")?;
     let [aside, back] = if is_narrow { NARROW_LABELS } else { ["", ""] };
@@ -154,6 +155,7 @@ fn upgrade(to: &Transaction<'_>, version: i64) -> rusqlite::Result<()> {
          {OVERHEAD}
          {audits}
          {stopped}
+         {timed}
          PRAGMA user_version = {VERSION};"
     ))
 }
@@ -226,6 +228,9 @@ fn check(connection: &Connection, path: &Path) -> Result<(), Error> {
 
 /// What layout 11 added.
 const STOPPED: &str = "ALTER TABLE sessions ADD COLUMN stopped INTEGER NOT NULL DEFAULT 0;";
+
+/// What layout 17 added.
+const TIMED: &str = "ALTER TABLE sessions ADD COLUMN timed_samples INTEGER NOT NULL DEFAULT 0;";
 
 /// What layout 2 added.
 const SPANS: &str = "
@@ -540,7 +545,8 @@ CREATE TABLE sessions (
     delayed_ns       INTEGER NOT NULL DEFAULT 0,
     samples          INTEGER NOT NULL DEFAULT 0,
     sample_weight_ns INTEGER NOT NULL DEFAULT 0,
-    lost_samples     INTEGER NOT NULL DEFAULT 0
+    lost_samples     INTEGER NOT NULL DEFAULT 0,
+    timed_samples    INTEGER NOT NULL DEFAULT 0
 );
 CREATE TABLE arguments (
     session  INTEGER NOT NULL REFERENCES sessions,

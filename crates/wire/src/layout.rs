@@ -87,6 +87,8 @@ pub struct Header {
     pub sampling: AtomicU32,
     /// Mean CPU time between two samples, in nanoseconds.
     pub period: AtomicU64,
+    /// Threads that have a CPU for a shorter time than this, in the mean, are sampled by a timer; nanoseconds, zero if none is to be.
+    pub short_run: AtomicU64,
     /// The runtime stops sampling when the monotonic clock has passed this: the controller, which moves it
     /// on, is gone. Zero: for good. The controller says so, or the runtime, where the controller has ended.
     pub alive_until: AtomicU64,

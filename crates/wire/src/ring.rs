@@ -11,7 +11,7 @@ use crate::atomic::{AtomicU64, Ordering, length};
 use crate::{Address, MAX_FRAMES, Nanos};
 
 /// Words of a ring.
-pub const RING_WORDS: usize = length(2320, 8);
+pub const RING_WORDS: usize = length(2312, 8);
 
 /// In the first word of a sample, next to its depth.
 const CUT: u64 = 1 << 8;
@@ -35,8 +35,10 @@ impl Judgement {
     pub const LATE: Self = Self(4);
     /// Its credit waits until a call of the thread's is over.
     pub const DEFERRED: Self = Self(8);
+    /// A timer has taken it.
+    pub const TIMED: Self = Self(16);
 
-    const BITS: u64 = 15;
+    const BITS: u64 = 31;
 
     /// Both together.
     #[must_use]

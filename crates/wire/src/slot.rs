@@ -327,6 +327,14 @@ pub struct Slot {
     pub remainder: AtomicU32,
     /// Runtime only: the mean period of which the current one was drawn, in nanoseconds.
     pub mean_period: AtomicU64,
+    /// Runtime only: how often the thread had got a CPU when that was last looked at, or zero.
+    pub times_run: AtomicU64,
+    /// Runtime only: its CPU time then, in nanoseconds.
+    pub looked_at: AtomicU64,
+    /// Runtime only: whether a sample has found it waiting by spinning since then.
+    pub spun: AtomicU32,
+    /// Runtime only: whether a timer has missed it for long, so that it is not sampled by one any more.
+    pub missed: AtomicU32,
     /// Runtime only: what it waited since for CPUs that others had, in nanoseconds.
     pub stolen: AtomicU64,
     /// Runtime only: CPU time of ended threads that no sample has stood for yet, in nanoseconds.

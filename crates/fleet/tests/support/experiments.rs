@@ -109,6 +109,7 @@ impl Of {
             count: 20_000,
             weight: Nanos::from_millis(20_000),
             lost: 0,
+            timed: 0,
         };
         recorder.set_samples(session, &totals, &samples).unwrap();
         if is_over {

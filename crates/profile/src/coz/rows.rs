@@ -77,7 +77,7 @@ pub(super) fn of(runs: &[Run], damage: Damage, name: &str) -> Rows {
             id: session,
             start: start(run, nth, name),
             end: Some(SessionEnd { duration: length.unwrap_or(now), exit: Exit::Unknown, stopped: false }),
-            samples: SampleTotals { until, delayed, count, weight: weight(count), lost: 0 },
+            samples: SampleTotals { until, delayed, count, weight: weight(count), lost: 0, timed: 0 },
             images: Vec::new(),
             arrivals: Vec::new(),
             programs: Vec::new(),

@@ -228,7 +228,7 @@ impl Recorder {
         self.write(|to| {
             to.prepare_cached(
                 "UPDATE sessions SET sampled_until_ns = ?, delayed_ns = ?, samples = ?, sample_weight_ns = ?,
-                     lost_samples = ? WHERE id = ?",
+                     lost_samples = ?, timed_samples = ? WHERE id = ?",
             )?
             .execute(params![
                 ns(totals.until),
@@ -236,6 +236,7 @@ impl Recorder {
                 integer(totals.count),
                 ns(totals.weight),
                 integer(totals.lost),
+                integer(totals.timed),
                 session.get(),
             ])?;
             let mut replace = to.prepare_cached("INSERT OR REPLACE INTO samples VALUES (?, ?, ?, ?)")?;

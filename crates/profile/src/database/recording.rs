@@ -255,6 +255,11 @@ fn sessions(from: &Connection) -> Result<Vec<Session>, Fault> {
                 count: count(row, "samples")?,
                 weight: span(row, "sample_weight_ns")?,
                 lost: count(row, "lost_samples")?,
+                // Layouts before 17 do not say.
+                timed: row
+                    .as_ref()
+                    .column_index("timed_samples")
+                    .map_or(Ok(0), |column| count(row, column))?,
             },
             images: images.take(id),
             arrivals: arrivals.take(id),

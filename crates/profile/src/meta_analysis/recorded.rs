@@ -113,7 +113,7 @@ mod tests {
             delayed: Nanos::ZERO,
             count: 10_000,
             weight: Nanos::from_millis(10_000),
-            lost: 0,
+            ..SampleTotals::default()
         };
         let start = SessionStart { sample_period: Nanos::from_millis(1), ..SessionStart::default() };
         let session = Session {

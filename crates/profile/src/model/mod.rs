@@ -30,4 +30,4 @@ pub use session::{Exit, SampleTotals, Session, SessionEnd, SessionId, SessionSta
 pub use stack::{Frame, Function, FunctionId, StackFrame, StackId, StackSamples, Stacks};
 pub use thread::Thread;
 pub use warning::Warning;
-pub use window::{Books, InFlight, Latencies, Span, Visits, Window, WindowFlags};
+pub use window::{Books, InFlight, Latencies, Span, Visits, Window, WindowFlags, between_samples};

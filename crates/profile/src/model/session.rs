@@ -116,4 +116,6 @@ pub struct SampleTotals {
     pub weight: Nanos,
     /// How many the kernel lost.
     pub lost: u64,
+    /// How many a timer took because threads ran too shortly at a time for an event, or because there was none; zero in recordings before layout 17.
+    pub timed: u64,
 }

@@ -52,6 +52,11 @@ pub struct Window {
     pub flags: WindowFlags,
 }
 
+/// The CPU time from one of so many samples, which stand for so much, to the next: `period`, or the mean where they came less often.
+pub fn between_samples((samples, weight): (u64, Nanos), period: Nanos) -> Nanos {
+    Nanos::new(weight.get().checked_div(samples).unwrap_or(0)).max(period)
+}
+
 impl Window {
     /// Elapsed time less inserted delay, in nanoseconds: the time that would have passed if the
     /// region had really been faster. Negative when more delay was inserted than time passed.
@@ -63,6 +68,11 @@ impl Window {
     pub fn stretch(&self, point: PointId) -> Span {
         let of_point = self.visits.iter().find(|visits| visits.point == point);
         of_point.and_then(|visits| visits.span).unwrap_or_else(|| self.whole(point))
+    }
+
+    /// The CPU time from one sample to the next: `period`, or the mean where samples came less often.
+    pub fn between_samples(&self, period: Nanos) -> Nanos {
+        between_samples((self.total_samples, self.total_weight), period)
     }
 
     /// The whole window, with its visits of `point`.

@@ -53,6 +53,7 @@ pub fn session(id: i64) -> Session {
             count: 9_000,
             weight: Nanos::from_millis(9_000),
             lost: 0,
+            timed: 900,
         },
         images: vec![Image { path: "/bin/server".into(), build_id: Some("ab12".into()) }],
         arrivals: vec![Arrivals {

@@ -29,8 +29,8 @@ mod timeline;
 use std::fmt::Write as _;
 
 use profile::{
-    Doubts, Exit, LeftOut, Nanos, PointSummary, Profile, REFERENCE, Session, SessionEnd, Target, Unsteady,
-    Warning, printable,
+    Doubts, Exit, LeftOut, Nanos, PointSummary, Profile, REFERENCE, SampleTotals, Session, SessionEnd,
+    Target, Unsteady, Warning, printable,
 };
 
 pub use comparison::render as render_comparison;
@@ -231,10 +231,13 @@ pub fn run(session: &Session) -> String {
         0 => String::new(),
         lost => format!(", {lost} lost"),
     };
+    let SampleTotals { count, timed, .. } = session.samples;
+    let share = 100.0 * timed as f64 / count.max(1) as f64;
+    let is_worth_saying = share >= 0.5 && timed < count;
+    let by_timer = if is_worth_saying { format!(", {share:.0} % of them by a timer") } else { String::new() };
     format!(
-        "{}: {how}; {} samples{lost} every {} ({})",
+        "{}: {how}; {count} samples{lost} every {} ({}{by_timer})",
         command(session),
-        session.samples.count,
         period(session),
         printable(&start.sampler)
     )

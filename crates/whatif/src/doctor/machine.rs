@@ -250,9 +250,7 @@ fn quota() -> Option<Finding> {
 }
 
 fn virtual_machine() -> Option<Finding> {
-    let flags = read_to_string("/proc/cpuinfo").ok()?;
-    let flags = flags.lines().find(|line| line.starts_with("flags"))?.to_owned();
-    if !flags.split_whitespace().any(|flag| flag == "hypervisor") {
+    if !kernel::cpu::is_virtual()? {
         return Some(Finding::good("hardware", "no hypervisor"));
     }
     let name = first_line("/sys/class/dmi/id/product_name")
