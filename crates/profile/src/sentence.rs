@@ -139,13 +139,15 @@ impl Profile {
         let rival = others().find(|(_, e)| e.verdict == Verdict::Helps && beats(e));
         let with = |verdict| {
             let found = others().filter(move |(_, e)| e.verdict == verdict && beats(e));
-            let mut names = found.map(|(region, _)| self.name(region));
-            let first = names.next()?;
-            Some(match names.count() {
-                0 => first,
-                1 => format!("{first} and one more piece of code"),
-                more => format!("{first} and {more} more pieces of code"),
-            })
+            match &found.map(|(region, _)| self.name(region)).collect::<Vec<_>>()[..] {
+                [] => None,
+                [one] => Some(one.clone()),
+                [one, other] => Some(format!("{one} and {other}")),
+                [one, other, third] => Some(format!("{one}, {other} and {third}")),
+                [one, other, more @ ..] => {
+                    Some(format!("{one}, {other} and {} more pieces of code", more.len()))
+                }
+            }
         };
         if let Some(doubted) = with(Verdict::NotTrusted) {
             return format!("the numbers of {doubted} are not to be trusted");

@@ -389,7 +389,7 @@ fn what_is_not_settled_has_one_advice_which_the_commands_follow() {
     let limits: [(&str, Change); 3] = [
         ("wait for CPUs", |estimate| estimate.slice_error = 0.2),
         ("the error of the method is as large", |_| ()),
-        ("the clients' side", |estimate| estimate.clock_error = 0.2),
+        ("which requests wait for answers", |estimate| estimate.clock_error = 0.2),
     ];
     for (is_busy, has_clients) in [(false, false), (false, true), (true, false), (true, true)] {
         let quieter = match has_clients {

@@ -224,7 +224,7 @@ fn noise(profile: &Profile, point: &PointSummary, best: &Piece) -> Option<Badge>
         let limited = estimate.clock_error.max(estimate.latency_error)
             > estimate.slope.map_or(0.0, |slope| slope.se / 2.0);
         let advice = if limited {
-            "make the clients' side known: run more connections, or less load, for longer"
+            "give it more connections, or less load, so that it shows which requests wait for answers"
         } else {
             "measure more, into the same recording"
         };

@@ -254,7 +254,7 @@ fn gain(piece: &Piece) -> String {
     match (piece.effect(), piece.state) {
         (Some(effect), _) => format!("{} ({})", percent(&effect), percent_range(&effect)),
         (None, State::Measured) => String::new(),
-        (None, State::Begun) => format!("{} of {SPEEDUPS} speedups", piece.speedups.min(SPEEDUPS)),
+        (None, State::Begun) => format!("tried at {} of {SPEEDUPS}", piece.speedups.min(SPEEDUPS)),
         (None, State::Sampled) => "not tried yet".into(),
     }
 }
