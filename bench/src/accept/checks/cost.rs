@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use serde::Deserialize;
 
 use crate::accept::check::{Check, Run};
 use crate::overhead;
@@ -15,6 +16,10 @@ const MAX_START_MS: f64 = 100.0;
 const MAX_LOSS_BY_SAMPLING_PERCENT: f64 = 45.0;
 /// Of a program with short critical sections: 0 to 8 % when this was written.
 const MAX_LOSS_BY_ATTACHING_PERCENT: f64 = 25.0;
+/// In three seconds of two threads that take turns, with the kernel's tick.
+const MIN_SAMPLES: u64 = 150;
+/// A thread has events for its first samples: 0.9 when this was written.
+const MIN_SHARE_BY_TIMER: f64 = 0.5;
 /// Of one run that is timed.
 const SECONDS: f64 = 0.8;
 
@@ -33,6 +38,7 @@ pub const CHECKS: &[Check] = &[
         -MAX_LOSS_BY_ATTACHING_PERCENT..=MAX_LOSS_BY_ATTACHING_PERCENT,
         |run| loss(run, "mutex", Mode::StartOnly, MAX_LOSS_BY_ATTACHING_PERCENT),
     ),
+    Check::of_runs("cost::a_timer_samples_threads_that_run_for_microseconds", 4, short_runs),
 ];
 
 /// What the profiler adds to a program that returns at once.
@@ -51,6 +57,36 @@ fn start_and_end(run: &mut Run) -> Result<()> {
         least[1] - least[0],
         0.0..=MAX_START_MS,
     );
+    Ok(())
+}
+
+/// A run, as far as it says what took its samples.
+#[derive(Deserialize)]
+struct Samples {
+    samples: u64,
+    timed_samples: u64,
+}
+
+#[derive(Deserialize)]
+struct Sessions {
+    sessions: Vec<Samples>,
+}
+
+/// A client and a server that talk every tenth of a millisecond.
+fn short_runs(run: &mut Run) -> Result<()> {
+    if kernel::cpu::is_virtual() != Some(true) {
+        run.inconclusive("on hardware events sample all threads");
+        return Ok(());
+    }
+    let chosen = program::chosen(&["request_tcp_short".to_owned()])?;
+    let line = program::command_line(chosen[0], &["seconds=3".to_owned()])?;
+    run.whatif.forget()?;
+    program::duration_of_any(&mut run.whatif.run(Mode::NoDelays, &line))?;
+    let of: Sessions = run.whatif.report_as(&run.whatif.file())?;
+    let of = of.sessions.first().context("the recording has no session")?;
+    run.counted("samples", of.samples, MIN_SAMPLES..=u64::MAX);
+    let share = of.timed_samples as f64 / of.samples.max(1) as f64;
+    run.measured("share of samples that a timer took", share, MIN_SHARE_BY_TIMER..=1.0);
     Ok(())
 }
 
