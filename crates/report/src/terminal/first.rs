@@ -237,7 +237,9 @@ fn pieces(out: &mut String, profile: &Profile, point: &PointAnswer, style: Style
     } else {
         "CPU: the share of its time."
     };
-    let legend = format!("{bars}{probably}{begun}{cpu}");
+    let is_inclusive = |(piece, _): &(&Piece, &str)| profile.rows.regions[&piece.region].inclusive;
+    let callees = if rows.iter().any(is_inclusive) { "+: with all it calls. " } else { "" };
+    let legend = format!("{bars}{callees}{probably}{begun}{cpu}");
     for line in wrap(&legend, style.width - 2) {
         line_of(out, &paint(style, Colour::Dim, &format!("  {line}")));
     }
