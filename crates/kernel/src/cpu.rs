@@ -5,7 +5,8 @@
 
 use crate::clock;
 use std::collections::HashMap;
-use std::io;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader};
 use wire::Nanos;
 
 /// A running program's state letter, `/proc/PID/stat` field 3, and the numbers this crate reads there.
@@ -64,9 +65,15 @@ pub fn user(pid: u32) -> Option<u32> {
 /// Whether the machine is a virtual one, as far as its processor says.
 #[must_use]
 pub fn is_virtual() -> Option<bool> {
-    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
-    let flags = text.lines().find(|line| line.starts_with("flags"))?;
-    Some(flags.split_whitespace().any(|flag| flag == "hypervisor"))
+    has_flag("hypervisor")
+}
+
+/// Whether the first processor has a flag, as `/proc/cpuinfo` calls it. Reads no further: the file is long where there are many.
+#[must_use]
+pub fn has_flag(name: &str) -> Option<bool> {
+    let mut lines = BufReader::new(File::open("/proc/cpuinfo").ok()?).lines().map_while(Result::ok);
+    let flags = lines.find(|line| line.starts_with("flags"))?;
+    Some(flags.split_whitespace().any(|flag| flag == name))
 }
 
 /// CPUs that the machine has switched on; at least one.

@@ -105,14 +105,18 @@ fn divide(wait: Nanos, threads: u64, cpus: u64, strangers: u64) -> Queued {
 /// How long the calling thread has waited for CPUs so far, those waits included that came after it was woken: the kernel counts
 /// them (`/proc/thread-self/schedstat`, 2 µs). `None` where that cannot be read.
 pub fn waited() -> Option<Nanos> {
-    let mut buffer = [0_u8; 64];
-    number(sys::read_file(c"/proc/thread-self/schedstat", &mut buffer), 1).map(Nanos)
+    scheduled(1).map(Nanos)
 }
 
 /// How often the calling thread has got a CPU so far, by the same file.
 pub fn times_run() -> Option<u64> {
+    scheduled(2)
+}
+
+/// A number of that file, by its place.
+fn scheduled(place: usize) -> Option<u64> {
     let mut buffer = [0_u8; 64];
-    number(sys::read_file(c"/proc/thread-self/schedstat", &mut buffer), 2)
+    number(sys::read_file(c"/proc/thread-self/schedstat", &mut buffer), place)
 }
 
 /// The number in a line of numbers, by its place.

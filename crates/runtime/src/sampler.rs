@@ -219,10 +219,7 @@ pub fn choose(slot: &Slot, by_timer: bool) {
     }
     // Another thread may have silenced this one meanwhile.
     if !by_timer || slot.event.load(SeqCst) != event {
-        let timer = slot.timer.swap(-1, SeqCst);
-        if timer >= 0 {
-            sys::delete_timer(timer);
-        }
+        end_timer(slot);
     }
     set_period(slot, period::next(slot));
 }
@@ -269,6 +266,10 @@ pub fn silence(slot: &Slot) {
             break;
         }
     }
+    end_timer(slot);
+}
+
+fn end_timer(slot: &Slot) {
     let timer = slot.timer.swap(-1, SeqCst);
     if timer >= 0 {
         sys::delete_timer(timer);

@@ -234,7 +234,7 @@ fn weight(slot: &Slot, cpu: Nanos) -> Nanos {
     // The period may have been longer when it was set.
     let period = slot.mean_period.load(Relaxed).max(USUAL.0);
     let used = since_last_sample(slot, cpu);
-    // A timer or a host that is late must not make one sample worth an age. A timer waits for a tick that finds the thread running.
+    // A sample must not stand for too long a time because a timer or a host is late. A timer waits for a tick that finds the thread running.
     let age = Nanos(if slot.timer.load(Relaxed) >= 0 { 100 * period } else { 20 * period });
     let most = match Sampler::from_number(shared().header.sampler.load(Relaxed)) {
         Sampler::PerfUser => Nanos(period + period / 2),

@@ -507,14 +507,13 @@ fn jump(from: u64, to: u64) -> Option<Vec<u8>> {
 
 /// Whether calls and returns of a process are compared by the CPU, or may be once it runs.
 fn may_have_shadow_stack(pid: u32, runs: Runs) -> bool {
-    let has_word = |path: &str, line: &str, word: &str| {
-        let text = std::fs::read_to_string(path);
-        let is_it = |one: &str| one.starts_with(line) && one.split_whitespace().any(|one| one == word);
-        text.is_ok_and(|text| text.lines().any(is_it))
+    let has_one = || {
+        let is_it = |line: &str| {
+            line.starts_with("x86_Thread_features") && line.split_whitespace().any(|word| word == "shstk")
+        };
+        std::fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|text| text.lines().any(is_it))
     };
-    let is_offered = has_word("/proc/cpuinfo", "flags", "user_shstk");
-    is_offered
-        && (runs == Runs::NotYet || has_word(&format!("/proc/{pid}/status"), "x86_Thread_features", "shstk"))
+    kernel::cpu::has_flag("user_shstk") == Some(true) && (runs == Runs::NotYet || has_one())
 }
 
 /// Where the memory that we share with it is in a process.
