@@ -12,8 +12,23 @@ fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
 }
 
-/// Compiles a source next to this test and returns the program or library.
-fn compile(compiler: &str, name: &str, output: &str, flags: &[&str]) -> PathBuf {
+/// A program or library, which is removed when this is dropped.
+struct Compiled(PathBuf);
+
+impl AsRef<Path> for Compiled {
+    fn as_ref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Compiled {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Compiles a source next to this test.
+fn compile(compiler: &str, name: &str, output: &str, flags: &[&str]) -> Compiled {
     let output = env::temp_dir().join(format!("whatif-points-{}-{output}", std::process::id()));
     let status = Command::new(compiler)
         .args(flags)
@@ -25,16 +40,16 @@ fn compile(compiler: &str, name: &str, output: &str, flags: &[&str]) -> PathBuf 
         .status()
         .unwrap();
     assert!(status.success(), "{compiler} {flags:?}");
-    output
+    Compiled(output)
 }
 
-fn runtime(test: &str) -> PathBuf {
+fn runtime(test: &str) -> Compiled {
     compile("cc", "counts.c", &format!("counts_{test}.so"), &["-shared", "-fPIC"])
 }
 
 /// What the runtime counted, as sorted lines "kind name visits".
-fn counted(program: &mut Command, runtime: &Path) -> Vec<String> {
-    let output = program.env("LD_PRELOAD", runtime).output().unwrap();
+fn counted(program: &mut Command, runtime: &Compiled) -> Vec<String> {
+    let output = program.env("LD_PRELOAD", runtime.as_ref()).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
     let lines = text.lines().filter_map(|line| line.strip_prefix("counted "));
@@ -108,12 +123,12 @@ fn header_points_are_counted_in_every_standard() {
                 flags.extend(["-Wold-style-cast", "-Wzero-as-null-pointer-constant"]);
             }
             let program = compile(compiler, "visits.c", &format!("visits_{standard}"), &flags);
-            let mut lines = counted(&mut Command::new(&program), &runtime);
+            let mut lines = counted(&mut Command::new(program.as_ref()), &runtime);
             let unnamed = lines.iter().position(|line| line.contains("visits.c:")).unwrap();
             assert!(lines.remove(unnamed).ends_with(" 2"));
             assert_eq!(lines, ["1 round 4", "2 request 3", "3 request 3"], "{standard}");
 
-            let status = Command::new(&program).status().unwrap();
+            let status = Command::new(program.as_ref()).status().unwrap();
             assert!(status.success(), "without a runtime");
         }
     }
@@ -124,6 +139,6 @@ fn disabled_header_leaves_nothing() {
     let mut flags = vec!["-std=c99", "-DWHATIF_DISABLE"];
     flags.extend(WARNINGS);
     let program = compile("cc", "visits.c", "visits_disabled", &flags);
-    let lines = counted(&mut Command::new(program), &runtime("disabled"));
+    let lines = counted(&mut Command::new(program.as_ref()), &runtime("disabled"));
     assert!(lines.is_empty(), "{lines:?}");
 }
