@@ -216,6 +216,19 @@ mod tests {
     }
 
     #[test]
+    fn a_slot_that_is_taken_has_no_descriptor_and_no_timer_of_the_programs() {
+        let shared = SharedMapping::create().unwrap();
+        let slots = &shared.memory().slots;
+        let of =
+            |slot: &wire::slot::Slot| [&slot.event, &slot.timer].map(|word| word.load(Ordering::Acquire));
+        let taken = slots.take().unwrap();
+        assert_eq!(of(taken), [-1, -1]);
+        taken.event.store(7, Ordering::Release);
+        slots.give_back(taken);
+        assert_eq!(of(slots.take_same(0).unwrap()), [-1, -1], "nor those of the thread before");
+    }
+
+    #[test]
     fn the_file_cannot_shrink() {
         let shared = SharedMapping::create().unwrap();
         assert!(ftruncate(shared.fd(), 0).is_err());

@@ -278,9 +278,6 @@ fn replace(former: &SharedMemory, new: &SharedMemory) -> Result<(), i64> {
         {
             kept.store(word.load(Relaxed), Relaxed);
         }
-        // There are no such descriptors and timers of ours yet.
-        kept.event.store(-1, Relaxed);
-        kept.timer.store(-1, Relaxed);
         kept.pid.store(process, Relaxed);
     }
     own().for_each(switches::close);

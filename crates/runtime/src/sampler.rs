@@ -86,8 +86,6 @@ pub struct Permitted {
 /// Starts sampling the calling thread, whose slot is `slot`.
 pub fn start(slot: &Slot, permitted: Permitted) {
     let header = &shared().header;
-    slot.event.store(-1, Relaxed);
-    slot.timer.store(-1, Relaxed);
     slot.asynchronous.store(0, Relaxed);
     switches::reset(slot);
     slot.times_run.store(0, Relaxed);

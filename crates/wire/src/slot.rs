@@ -491,6 +491,12 @@ impl Slot {
         self.state.store(FREE, Ordering::Release);
     }
 
+    /// It is taken: nothing samples its thread yet. (A new memory is all zeros, and a zero is a descriptor and a timer of the program's.)
+    fn has_no_sampler(&self) {
+        self.event.store(-1, Ordering::Relaxed);
+        self.timer.store(-1, Ordering::Relaxed);
+    }
+
     /// What the thread is doing.
     pub fn doing(&self, activity: Activity) {
         self.activity.store(activity as u32, Ordering::Relaxed);
@@ -550,6 +556,7 @@ impl Slots {
             if free.is_ok() {
                 self.used.fetch_max(index as u32 + 1, Ordering::AcqRel);
                 self.hint.store(index as u32 + 1, Ordering::Relaxed);
+                slot.has_no_sampler();
                 return Some(slot);
             }
         }
@@ -562,6 +569,7 @@ impl Slots {
         let slot = self.slots.get(number as usize)?;
         slot.state.compare_exchange(FREE, TAKEN, Ordering::AcqRel, Ordering::Relaxed).ok()?;
         self.used.fetch_max(number + 1, Ordering::AcqRel);
+        slot.has_no_sampler();
         Some(slot)
     }
 
