@@ -92,8 +92,12 @@ pub fn begin(slot: &'static Slot) {
     slot.word.store(tls::word(), Relaxed);
     // Before it is settling: the guardian waits for threads with the number of its process only.
     slot.pid.store(sys::getpid(), Relaxed);
-    tls::set_slot(Some(slot));
-    tls::settling(slot, || take_up(slot));
+    // With musl it has its creator's word at first. A program that was let go meanwhile gets none, which would lead to another thread's slot in the next session.
+    tls::set_slot(None);
+    tls::settling(slot, || {
+        tls::set_slot(Some(slot));
+        take_up(slot);
+    });
 }
 
 /// Registers the calling thread, which has run before: whose stack reaches from `stack.start` to `stack.end`, and which has `mask` blocked.

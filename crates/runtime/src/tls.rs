@@ -263,12 +263,20 @@ pub fn hands_back() -> bool {
     HANDS_BACK.load(SeqCst)
 }
 
-/// Does `work`, which creates a thread without a slot: in programs with musl that has the same word as its creator.
+/// Does `work`, which creates a thread without a slot: in programs with musl that has the same word as its creator. A program is not let go in between, because a word that is
+/// set again behind that would lead to another thread's slot in the next session.
 pub fn not_handed_down<T>(work: impl FnOnce() -> T) -> T {
-    let slot = last_slot();
-    set_slot(None);
+    let Some(slot) = slot() else { return work() };
+    slot.settling.fetch_add(1, SeqCst);
+    let hides = left().load(SeqCst) != ALL;
+    if hides {
+        set_slot(None);
+    }
     let result = work();
-    set_slot(slot);
+    if hides {
+        set_slot(Some(slot));
+    }
+    slot.settling.fetch_sub(1, SeqCst);
     result
 }
 
@@ -284,5 +292,23 @@ pub fn set_slot(slot: Option<&'static Slot>) {
             slot = in(reg) slot,
             options(nostack, preserves_flags),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_not_let_go_while_a_thread_is_created_that_has_no_slot() {
+        let layout = std::alloc::Layout::new::<Slot>();
+        // SAFETY: all-zero words are a valid slot, as in fresh shared memory.
+        let slot = unsafe { &*std::alloc::alloc_zeroed(layout).cast::<Slot>() };
+        set_slot(Some(slot));
+        let (hidden, settling) = not_handed_down(|| (last_slot().is_none(), slot.settling.load(SeqCst)));
+        assert!(hidden, "the new thread has none");
+        assert_eq!((settling, slot.settling.load(SeqCst)), (1, 0));
+        assert!(last_slot().is_some_and(|own| core::ptr::eq(own, slot)));
+        set_slot(None);
     }
 }
