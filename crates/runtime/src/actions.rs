@@ -3,6 +3,8 @@
 use crate::altstack::{self, SA_ONSTACK};
 use crate::{deferral, sys, tls};
 use core::ffi::c_int;
+use core::sync::atomic::{AtomicI32, Ordering::SeqCst};
+use wire::Nanos;
 
 /// The handler is told more than the number.
 pub const SA_SIGINFO: u64 = 4;
@@ -146,7 +148,9 @@ unsafe fn change<A: Act, T: Default + PartialEq>(
         }
         return result;
     }
-    if registered.is_some() && tls::hands_back() {
+    // SAFETY: the caller vouches for it.
+    let handler = unsafe { new.as_ref() }.map(|new| *{ *new }.handler());
+    if handler.is_some_and(|handler| tls::hands_back() && is_replaced && !has(signal, handler)) {
         // The program was let go meanwhile: the kernel is to have its handler.
         // SAFETY: the caller vouches for it; what the first call has told stays.
         unsafe {
@@ -204,16 +208,44 @@ pub fn take_over(signal: c_int) {
     };
 }
 
+/// The signal whose action is given back at this moment, or zero.
+static GIVEN_BACK: AtomicI32 = AtomicI32::new(0);
+
 /// The opposite of [`take_over`].
 pub fn give_back(signal: c_int) {
+    GIVEN_BACK.store(signal, SeqCst);
+    give_back_now(signal);
+    GIVEN_BACK.store(0, SeqCst);
+}
+
+fn give_back_now(signal: c_int) {
     // SAFETY: nothing is changed.
     let Some(mut now) = (unsafe { sys::sigaction(i64::from(signal), None) }) else { return };
     let Some((handler, informs)) = deferral::believed(signal, now.handler, None) else { return };
+    let before = now.handler;
     now.handler = handler;
     now.inform(informs);
     now.mask &= !altstack::forget(i64::from(signal));
     // SAFETY: the program's handler, as it has installed it.
-    unsafe { sys::sigaction(i64::from(signal), Some(&now)) };
+    unsafe {
+        let replaced = sys::sigaction(i64::from(signal), Some(&now));
+        // Another thread has installed something else meanwhile. What a third one installs now is lost, but that one looks ([`has`]).
+        if let Some(newer) = replaced.filter(|replaced| replaced.handler != before) {
+            sys::sigaction(i64::from(signal), Some(&newer));
+        }
+    }
+}
+
+/// Whether the kernel has a handler that the program has just installed while it was let go: known as soon as that has not the same signal in hand.
+fn has(signal: c_int, handler: usize) -> bool {
+    /// It takes two system calls, in a thread that may have to wait for a CPU.
+    const PATIENCE: Nanos = Nanos(100_000_000);
+    let until = sys::now() + PATIENCE;
+    while GIVEN_BACK.load(SeqCst) == signal && sys::now() < until {
+        sys::sched_yield();
+    }
+    // SAFETY: nothing is changed.
+    unsafe { sys::sigaction(i64::from(signal), None) }.is_some_and(|now| now.handler == handler)
 }
 
 /// Whether there is nothing, or something that can be read.
