@@ -299,8 +299,9 @@ impl Loader {
             self.release_late_ones();
             let pid = self.pid;
             let all = threads_that_can_stop(pid);
-            let best = all.iter().filter(|thread| !gets_signals_of_process(pid, **thread));
-            for thread in best.chain(&all).copied() {
+            let gets_signals = |thread: u32| gets_signals_of_process(pid, thread);
+            let best = all.iter().filter(|thread| !gets_signals(**thread)).map(|thread| (*thread, true));
+            for (thread, is_best) in best.chain(all.iter().map(|thread| (*thread, false))) {
                 if self.stuck.len() >= MOST_STUCK {
                     break;
                 }
@@ -308,6 +309,8 @@ impl Loader {
                     continue;
                 }
                 match Tracee::stop(thread, PATIENCE) {
+                    // It has had a child only now.
+                    Ok(tracee) if is_best && gets_signals(thread) => self.note(&tracee),
                     Ok(mut tracee) => {
                         // It may have executed another program meanwhile, which has nothing of what we know.
                         ensure!(self.is_there(), "it has executed another program");
