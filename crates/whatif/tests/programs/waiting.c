@@ -53,7 +53,8 @@ int main(int argc, char **argv) {
     sigaction(SIGTRAP, &action, 0);
     pthread_create(&thread, 0, waits, 0);
     while (poll(&end, 1, has_children ? 0 : -1) <= 0) {
-        pid_t child = fork();
+        /* The C library's fork may block SIGCHLD meanwhile, and then the kernel wakes another thread for it. */
+        pid_t child = (pid_t)syscall(SYS_fork);
         if (child == 0)
             _exit(0);
         waitpid(child, 0, 0);
