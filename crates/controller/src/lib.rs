@@ -279,7 +279,7 @@ fn once(
     let shared = SharedMapping::create().map_err(without_memory)?;
     offer(&shared, options);
     // Before the program competes for CPUs.
-    kernel::wakeup::cost();
+    kernel::wakeup::Cost::known();
     let started = SystemTime::now();
     let start = monotonic();
     let follower = follow_what_it_executes(args, &shared, runtime)?;
@@ -361,7 +361,7 @@ fn once_behind(
     }
     follower.expect(memory_to_join_with(options)?);
     // Before the program competes for CPUs.
-    kernel::wakeup::cost();
+    kernel::wakeup::Cost::known();
     let variable = follower.variable();
     let child = launch::spawn(wrapper, &args.program[1..], runtime, launch::With::Socket(&variable))?;
     let (before, begin) = (runs.blocks, Instant::now());

@@ -13,6 +13,7 @@ use profile::{
     WindowFlags,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
 
 /// Lines of source kept on either side of a region's first line.
 const SNIPPET_RADIUS: u32 = 6;
@@ -66,7 +67,8 @@ fn audit(measured: &Measured, seen: &Seen, cpus: u32) -> Audit {
 
 /// How long CPUs that slept may have taken until threads ran that were woken `handovers` times: see [`Audit::waking`].
 fn waking(handovers: u64, waits: &Waits, elapsed: Nanos, cpus: u32) -> Nanos {
-    let each = kernel::wakeup::cost().map_or(0, |cost| cost.0);
+    let slept = Duration::from_nanos(waits.in_waits.get() / handovers.max(1));
+    let each = kernel::wakeup::Cost::known().map_or(0, |cost| cost.after(slept).0);
     let idle = Nanos::new(elapsed.get().saturating_mul(cpus.into())).saturating_sub(waits.cpu);
     Nanos::new(each.saturating_mul(handovers)).min(waits.in_waits).min(idle)
 }

@@ -591,8 +591,12 @@ fn hostile_files(run: &mut Run) -> Result<()> {
 fn costs_of_the_kernel(run: &mut Run) -> Result<()> {
     const LEAST_COST_OF_VISIT: f64 = 20.0;
     const MOST_COST: f64 = 1e6;
-    match kernel::wakeup::cost() {
-        Some(cost) => run.measured("waking a thread", cost.0 as f64, 100.0..=MOST_COST * 1e3),
+    match kernel::wakeup::Cost::known() {
+        Some(cost) => {
+            for (name, slept) in [("waking a thread at once", 0), ("waking a thread later", 200_000)] {
+                run.measured(name, cost.after(Duration::from_nanos(slept)).0 as f64, 100.0..=MOST_COST * 1e3);
+            }
+        }
         None => run.inconclusive("no thread could be woken"),
     }
     match kernel::switching::cost_of_a_switch(1000, || ()) {

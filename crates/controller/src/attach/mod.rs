@@ -111,7 +111,7 @@ pub fn attach(
     audience.begins(&options.output)?;
     let mut runs = Runs::new(&options, &costs, hint, audience);
     let recorder = Recording::create(&options.output)?;
-    kernel::wakeup::cost();
+    kernel::wakeup::Cost::known();
     let (started, start) = (SystemTime::now(), crate::monotonic());
     let mut guarded = Guarded::start(pid)?;
     let shared = guarded.memory()?;
