@@ -16,8 +16,10 @@ use wire::slot::{Activity, Slot};
 const MOST_THREADS: usize = 256;
 /// A thread whose CPU others want waits for it for more than this part of the time, as a divisor.
 const WANTED: u64 = 20;
-/// A thread that is blocked for less than this part of the time, as a divisor, loses its CPU to time slices only.
+/// A thread that is blocked for less than this part of the time, as a divisor, loses its CPU to time slices only, unless it gives it away by itself all the time.
 const BUSY: u64 = 5;
+/// Of a thread that gives its CPU away by itself after a shorter time, in the mean, no time slice ends: the kernel's are longer.
+const SHORT_RUN: u64 = 250_000;
 /// The kernel brings a running thread's times up to date at every tick, 4 ms apart as a rule: a thread that was off its CPU
 /// for a part of that longer than it says may have been on it.
 const TICK: u64 = 2_000_000;
@@ -36,6 +38,8 @@ pub struct Reading {
 struct Thread {
     ran: u64,
     queued: u64,
+    /// How often it has got a CPU.
+    runs: u64,
     /// What the runtime knows, if it knows the thread.
     known: Option<Known>,
 }
@@ -125,9 +129,9 @@ impl Reading {
                 if threads.len() >= MOST_THREADS {
                     return Self { time, threads: None };
                 }
-                let Some((ran, queued)) = schedule(pid, tid) else { continue };
+                let Some([ran, queued, runs]) = schedule(pid, tid) else { continue };
                 let known = slots.get(&(pid, tid)).map(|(nth, slot)| Known::of(*nth, slot, &clock));
-                threads.insert((pid, tid), Thread { ran, queued, known });
+                threads.insert((pid, tid), Thread { ran, queued, runs, known });
             }
         }
         Self { time, threads: (!threads.is_empty()).then_some(threads) }
@@ -165,10 +169,16 @@ impl Reading {
 
     /// What has passed since `before`, of threads that are there at both moments. `None` where either is not known.
     pub fn since(&self, before: &Self) -> Option<Waits> {
+        self.since_with(before, given_away)
+    }
+
+    /// The same. `given_away`: [`given_away`].
+    fn since_with(&self, before: &Self, given_away: impl Fn(u32, u32) -> u64) -> Option<Waits> {
         let (threads, earlier) = (self.threads.as_ref()?, before.threads.as_ref()?);
         let passed = self.time.saturating_sub(before.time);
         let (mut waits, mut unexplained) = (Waits::default(), 0_i64);
-        for (thread, was) in threads.iter().filter_map(|(id, thread)| Some((thread, earlier.get(id)?))) {
+        let both = threads.iter().filter_map(|(id, thread)| Some((*id, thread, earlier.get(id)?)));
+        for ((pid, tid), thread, was) in both {
             let ran = thread.ran.saturating_sub(was.ran);
             let Some((known, had)) = thread.known.zip(was.known).filter(|(now, was)| now.slot == was.slot)
             else {
@@ -197,7 +207,10 @@ impl Reading {
             waits.in_pauses += in_pauses;
             waits.queued += Nanos::new(queued);
             let at_rest = blocked.saturating_sub(since(|k| k.in_pauses));
-            if queued * WANTED > passed && at_rest * BUSY < passed {
+            let is_short = ran < thread.runs.saturating_sub(was.runs) * SHORT_RUN;
+            let is_busy = queued * WANTED > passed && at_rest * BUSY < passed;
+            let gives_it_away = || is_short && thread.ran < given_away(pid, tid).saturating_mul(SHORT_RUN);
+            if is_busy && !gives_it_away() {
                 waits.sliced += Nanos::new(ran);
                 waits.sliced_queued += Nanos::new(queued);
                 waits.sliced_virtual += Nanos::new(ran.saturating_sub(pausing + since(|k| k.given)));
@@ -289,11 +302,22 @@ impl Clock {
     }
 }
 
-/// How long a thread has been on a CPU and waited for one, in nanoseconds.
-fn schedule(pid: u32, tid: u32) -> Option<(u64, u64)> {
+/// How long a thread has been on a CPU and waited for one, in nanoseconds, and how often it has got one.
+fn schedule(pid: u32, tid: u32) -> Option<[u64; 3]> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
     let mut numbers = text.split_ascii_whitespace().map(str::parse::<u64>);
-    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+    let mut next = || numbers.next()?.ok();
+    Some([next()?, next()?, next()?])
+}
+
+/// How often a thread has given its CPU away by itself since it began, and not because others were to have it. Zero where that is not known.
+fn given_away(pid: u32, tid: u32) -> u64 {
+    fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).map_or(0, |status| by_itself(&status))
+}
+
+fn by_itself(status: &str) -> u64 {
+    let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -305,7 +329,7 @@ mod tests {
         const MS: u64 = 1_000_000;
         let thread = |(ran, queued, in_waits)| {
             let known = Known { in_waits: in_waits * MS, ..Known::default() };
-            Thread { ran: ran * MS, queued: queued * MS, known: profiled.then_some(known) }
+            Thread { ran: ran * MS, queued: queued * MS, runs: 0, known: profiled.then_some(known) }
         };
         let threads = numbers.map(|numbers| BTreeMap::from([((1, 1), thread(numbers))]));
         Reading { time: time * MS, threads }
@@ -349,19 +373,23 @@ mod tests {
 
     #[test]
     fn only_time_slices_take_the_cpu_from_threads_that_never_block() {
-        let sliced = |ran, queued| {
+        let sliced_of = |(ran, queued), runs, given_away| {
             let (before, mut after) =
                 (reading(0, Some((0, 0, 0)), true), reading(100, Some((ran, queued, 0)), true));
             let thread = after.threads.as_mut().unwrap().get_mut(&(1, 1)).unwrap();
+            thread.runs = runs;
             let known = thread.known.as_mut().unwrap();
             (known.given, known.pausing) = (20_000_000, 5_000_000);
-            let waits = after.since(&before).unwrap();
+            let waits = after.since_with(&before, |_, _| given_away).unwrap();
             (waits.sliced.get() / 1_000_000, waits.sliced_virtual.get() / 1_000_000)
         };
+        let sliced = |ran, queued| sliced_of((ran, queued), 20, 4000);
         assert_eq!(sliced(60, 40), (60, 35));
         assert_eq!(sliced(60, 25), (60, 35));
         assert_eq!(sliced(97, 3), (0, 0), "it has a CPU for itself");
         assert_eq!(sliced(40, 30), (0, 0), "it blocks");
+        assert_eq!(sliced_of((60, 40), 4000, 2000), (0, 0), "it runs for 30 µs at a time, until it waits");
+        assert_eq!(sliced_of((60, 40), 4000, 100), (60, 35), "others take its CPU");
     }
 
     #[test]
@@ -406,11 +434,17 @@ mod tests {
     }
 
     #[test]
+    fn the_kernel_says_how_often_a_thread_has_given_its_cpu_away() {
+        let status = "Name:\tx\nvoluntary_ctxt_switches:\t500\nnonvoluntary_ctxt_switches:\t20\n";
+        assert_eq!([status, "Name:\tx\n", ""].map(by_itself), [500, 0, 0]);
+    }
+
+    #[test]
     fn our_own_threads_have_a_schedule() {
         let pid = std::process::id();
         if fs::metadata("/proc/self/schedstat").is_err() {
             return eprintln!("skipped: this kernel has no /proc/PID/schedstat");
         }
-        assert!(schedule(pid, pid).is_some());
+        assert!(schedule(pid, pid).is_some_and(|[ran, _, runs]| ran > 0 && runs > 0));
     }
 }
