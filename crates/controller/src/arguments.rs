@@ -121,6 +121,11 @@ pub struct Run {
     #[arg(help_heading = WHICH_PROGRAMS, long)]
     pub no_follow: bool,
 
+    /// Whether the clients of a server wait for an answer before they ask again (closed), or ask at times of their own (open), for where that
+    /// cannot be found out
+    #[arg(help_heading = WHICH_PROGRAMS, long, value_enum, default_value_t = Clients::Auto)]
+    pub clients: Clients,
+
     /// With --live: only say where the page is, and start no browser
     #[arg(help_heading = RARE, long, requires = "live")]
     pub no_browser: bool,
@@ -205,6 +210,17 @@ pub enum Granularity {
     Path,
     /// Modules and types (Rust, C++), source files (C)
     Module,
+}
+
+/// What the user says of a server's clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Clients {
+    /// It is to be found out
+    Auto,
+    /// They wait for an answer before they ask again
+    Closed,
+    /// They ask at times of their own
+    Open,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -49,6 +49,8 @@ fn known_of(source: &Source) -> Option<Arrivals> {
     };
     let clock = match source.clock() {
         _ if source.is_mixed() => ArrivalClock::Mixed,
+        Clock::Closed if source.said() == Clock::Closed => ArrivalClock::SaidClosed,
+        Clock::Open if source.said() == Clock::Open => ArrivalClock::SaidOpen,
         Clock::Undecided => ArrivalClock::Undecided,
         Clock::Closed => ArrivalClock::Closed,
         Clock::Open => ArrivalClock::Open,

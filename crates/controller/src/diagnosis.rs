@@ -231,7 +231,9 @@ fn of_memory(memory: &SharedMemory) -> Vec<Warning> {
     let libraries = memory.unwind.refused();
     let unknown = (libraries > 0).then_some(Warning::CallersUnknown { libraries });
     let own_futex = memory.header.inline_futex.load(Ordering::Relaxed) != 0;
-    unknown.into_iter().chain(own_futex.then_some(Warning::UnannouncedWaits)).collect()
+    let others = memory.arrivals.used().filter(|source| source.contradicts());
+    let others = others.filter_map(|source| Some(Warning::OtherClients { port: source.kind()?.1 }));
+    unknown.into_iter().chain(own_futex.then_some(Warning::UnannouncedWaits)).chain(others).collect()
 }
 
 /// Programs that are executed need this share of the CPU time because they are profiled: gains are corrected by as much.

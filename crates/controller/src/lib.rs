@@ -863,6 +863,7 @@ fn offer(shared: &SharedMapping, options: &Options) {
     header.short_run.store(options.short_run().get(), Ordering::Relaxed);
     header.alive_until.store(kernel::clock::monotonic().0 + 30_000_000_000, Ordering::Relaxed);
     header.without.store(options.without_rules, Ordering::Relaxed);
+    shared.memory().arrivals.said.store(options.clients as u32, Ordering::Relaxed);
     header.faults.store(options.faults, Ordering::Relaxed);
     shared.hold(!options.points.is_empty() || options.end_to_end);
     let places = options.points.iter().any(PointSpec::is_in_image);

@@ -13,6 +13,7 @@ use profile::{Interpreter, Speedup};
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
+use wire::arrivals::Clock;
 use wire::layout::Sampler;
 
 /// The CPU time between two samples in microseconds, unless something else is asked for.
@@ -77,6 +78,8 @@ pub struct Options {
     pub fixed_period: bool,
     /// The most capable sampler that may be used; none if nothing is to be sampled.
     pub sampler: Sampler,
+    /// What the user says of a server's clients.
+    pub clients: Clock,
     /// Rules of virtual time that are switched off, as bits.
     pub without_rules: u32,
     /// Faults that are injected on purpose, as bits.
@@ -186,6 +189,11 @@ impl Options {
                 arguments::HowToSample::Perf => Sampler::Perf,
                 arguments::HowToSample::PerfUser => Sampler::PerfUser,
                 arguments::HowToSample::Timer => Sampler::Timer,
+            },
+            clients: match args.clients {
+                arguments::Clients::Auto => Clock::Undecided,
+                arguments::Clients::Closed => Clock::Closed,
+                arguments::Clients::Open => Clock::Open,
             },
             without_rules: args.without_rules.iter().fold(0, |bits, rule| bits | 1 << rule),
             faults: args.faults.iter().fold(0, |bits, fault| bits | fault_bit(*fault)),
@@ -314,6 +322,9 @@ fn to_measure_again(args: &arguments::Run) -> Vec<String> {
     }
     if let Some(then) = args.then {
         words.extend(one("--then", &format!("{then:?}").to_lowercase()));
+    }
+    if args.clients != arguments::Clients::Auto {
+        words.extend(one("--clients", &format!("{:?}", args.clients).to_lowercase()));
     }
     words.extend(args.instances.then(|| "--instances".to_owned()));
     words.extend(args.end_to_end.then(|| "--end-to-end".to_owned()));

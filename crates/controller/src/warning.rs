@@ -62,6 +62,10 @@ pub enum Warning {
     )]
     UnannouncedWaits,
 
+    /// `port`: at which they come.
+    #[error("what came to port {port} does not come as --clients says: reports tell how, with --explain")]
+    OtherClients { port: u16 },
+
     #[error(
         "the program is written in Go, and threads are accounted for, not goroutines: where one of these hands work to another, or waits for it, without the \
          kernel, gains can be wrong by more than their intervals say"
@@ -205,6 +209,7 @@ impl Warning {
             Self::NoSwitchRecords => "no-switch-records",
             Self::CallersUnknown { .. } => "callers-unknown",
             Self::UnannouncedWaits => "unannounced-waits",
+            Self::OtherClients { .. } => "other-clients",
             Self::Goroutines => profile::Warning::GOROUTINES,
             Self::CostlyPoint { .. } => "costly-point",
             Self::CostlyExecution { .. } => "costly-execution",
@@ -260,6 +265,9 @@ impl Warning {
             }
             Self::UnannouncedWaits => {
                 "nothing to do, unless the program also reads files or the network by system calls of its own"
+            }
+            Self::OtherClients { .. } => {
+                "nothing to do: what was found counts, and not what was said; leave --clients out the next time"
             }
             Self::Goroutines => {
                 "take gains for hints, and check them by changing the code: whatif ab -- BEFORE -- AFTER"

@@ -149,6 +149,7 @@ fn clients_that_are_found_to_wait_for_their_answers_were_treated_right_before_th
     assert!(doubt(vec![]) > 0.1);
     assert!(doubt(vec![source(ArrivalKind::Accepted, undecided, 900)]) > 0.1);
     assert_eq!(doubt(vec![clients.clone()]), 0.0);
+    assert_eq!(doubt(vec![source(ArrivalKind::Accepted, ArrivalClock::SaidClosed, 900)]), 0.0);
     let settled = |arrivals| profile(arrivals).doubts.settled > 0;
     assert!(settled(vec![clients.clone()]) && !settled(vec![source(ArrivalKind::Accepted, undecided, 900)]));
     // Connections of the program's own say nothing of those from outside.
@@ -433,6 +434,8 @@ fn what_is_not_settled_has_one_advice_which_the_commands_follow() {
                     let again = deeper.iter().find(|next| next.command.starts_with("whatif run "));
                     assert_eq!(again.is_some(), advice.contains("measure again"), "{advice} {deeper:?}");
                     assert!(again.is_none_or(|again| !again.command.contains(" -o ")), "{again:?}");
+                    let says = again.is_some_and(|again| again.command.contains(" --clients closed "));
+                    assert_eq!(says, advice.contains("--clients closed or open"), "{advice} {again:?}");
                 } else {
                     assert!(
                         whys.contains("measure more") && deeper[0].command.contains("-o server.db"),

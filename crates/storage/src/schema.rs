@@ -21,7 +21,7 @@
 //! | `stacks` | frame of a stack, below its caller | `parent` 0: the outermost frame; a caller's `id` is smaller than what it calls; `line` 0: unknown; `inlined`: part of the code of its caller (since layout 11) |
 //! | `stack_samples` | session and stack | samples whose innermost frame it is (since layout 11); what is missing of the session's samples was more than is kept |
 //! | `production` | session and region | its cost in continuous profiles (since layout 3): `share` of the program's samples, from `since_unix_s` until `until_unix_s`, on so many `hosts` |
-//! | `arrivals` | session, kind and port | what came from outside (since layout 8): `clock` is `undecided`, `closed`, `open` or `mixed`; `slope` and `slope_se` are NULL where nothing is known |
+//! | `arrivals` | session, kind and port | what came from outside (since layout 8): `clock` is `undecided`, `closed`, `open` or `mixed`, or (since 17) `said closed` or `said open` where only the user says so; `slope` and `slope_se` are NULL where nothing is known |
 //! | `programs` | session and program that its processes executed | since layout 14; `path` empty: not known; `obstacle` empty: it was profiled, otherwise why it could not be followed, and `cpu_ns` is at least so much |
 //! | `threads` | session and thread | since layout 15: what it did in windows without a speedup; `tid` 0: all threads that are not kept one by one; `name` and `function` (the outermost of the program on its stacks) empty: not known |
 //! | `overhead` | session and pair of stretches | since layout 16: visits and time while the program was profiled as in an experiment without a speedup, and while it hardly was |

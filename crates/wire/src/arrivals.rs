@@ -83,6 +83,11 @@ impl Kind {
             _ => return None,
         })
     }
+
+    /// Whether they come from clients of the program.
+    const fn is_of_clients(self) -> bool {
+        matches!(self, Self::Accepted | Self::Datagrams | Self::Listener)
+    }
 }
 
 /// Which clock arrivals have.
@@ -163,7 +168,8 @@ pub struct Source {
     long_holds: AtomicU32,
     /// A [`Clock`]: what the number of arrivals during probes says.
     in_all: AtomicU32,
-    reserved_too: u32,
+    /// A [`Clock`]: what the user says, which holds where nothing else is known.
+    said: AtomicU32,
 }
 
 /// So many answers are remembered.
@@ -460,9 +466,38 @@ impl Source {
         Some((Kind::from_number(name & 0xffff)?, (name >> 16) as u16))
     }
 
+    /// The user says that it has this clock.
+    fn say(&self, clock: Clock) {
+        self.said.store(clock as u32, Relaxed);
+        self.clock.store(clock as u32, Relaxed);
+    }
+
+    /// What the user says, if nothing else is known and nothing contradicts it.
+    pub fn said(&self) -> Clock {
+        let is_open = self.found() == Clock::Undecided && !self.is_mixed();
+        if is_open { Clock::from_number(self.said.load(Relaxed)) } else { Clock::Undecided }
+    }
+
+    /// Whether something else has been found than the user says.
+    pub fn contradicts(&self) -> bool {
+        let said = Clock::from_number(self.said.load(Relaxed));
+        let is_other = |found| found != Clock::Undecided && found != said;
+        said != Clock::Undecided && (self.is_mixed() || is_other(self.found()))
+    }
+
     /// Decides which clock the source has, as far as can be told.
     pub fn judge(&self) -> Clock {
-        let clock = match self.kind() {
+        let clock = match self.found() {
+            Clock::Undecided => self.said(),
+            found => found,
+        };
+        self.clock.store(clock as u32, Relaxed);
+        clock
+    }
+
+    /// What arrivals themselves show.
+    fn found(&self) -> Clock {
+        match self.kind() {
             Some((Kind::Pipe, _)) => self.judge_by_ready(),
             Some(_) if self.is_mixed() => Clock::Undecided,
             Some(_) => match self.decide(self.slope(), SURE) {
@@ -472,9 +507,7 @@ impl Source {
                 clock => clock,
             },
             None => Clock::Undecided,
-        };
-        self.clock.store(clock as u32, Relaxed);
-        clock
+        }
     }
 
     /// Where nothing is answered, a source that waited for the program would never have anything ready, and an open one has as often as the program
@@ -544,6 +577,9 @@ pub struct Arrivals {
     /// New connections that were found to be the program's own, by the name that who connected left or by their process: what comes by them
     /// does not come from outside.
     pub own: AtomicU64,
+    /// A [`Clock`]: what the user says of the program's clients. Before there are any sources.
+    pub said: AtomicU32,
+    reserved: u32,
 }
 
 impl Arrivals {
@@ -553,9 +589,14 @@ impl Arrivals {
         let hash = name.wrapping_mul(0x9e37_79b1) >> 16;
         for step in 0..SOURCES as u32 {
             let place = (hash + step) % SOURCES as u32;
-            let source = &self.sources[place as usize].name;
-            match source.compare_exchange(0, name, Relaxed, Relaxed) {
-                Ok(_) => return place,
+            let source = &self.sources[place as usize];
+            match source.name.compare_exchange(0, name, Relaxed, Relaxed) {
+                Ok(_) => {
+                    if kind.is_of_clients() {
+                        source.say(Clock::from_number(self.said.load(Relaxed)));
+                    }
+                    return place;
+                }
                 Err(there) if there == name => return place,
                 Err(_) => {}
             }
@@ -747,6 +788,37 @@ mod tests {
         let (one, _) = mixed(&[(true, 1)], 1500, 5);
         (0..300).for_each(|_| one.hold(Nanos(4_000_000), 5_000_000));
         assert_eq!(one.judge(), Clock::Closed, "a single connection");
+    }
+
+    #[test]
+    fn what_the_user_says_of_clients_holds_until_something_contradicts_it() {
+        let closed = |random: &mut Random, took: f64| took + random.exponential(3e6);
+        let few = source(Kind::Accepted, 20, closed);
+        few.say(Clock::Open);
+        assert_eq!((few.judge(), few.said()), (Clock::Open, Clock::Open), "too few to tell");
+        assert!(!few.contradicts());
+        let many = source(Kind::Accepted, 3000, closed);
+        many.say(Clock::Open);
+        assert_eq!((many.judge(), many.said()), (Clock::Closed, Clock::Undecided));
+        assert!(many.contradicts());
+        many.say(Clock::Closed);
+        assert!(!many.contradicts());
+        let (both, _) = mixed(&[(true, 8), (false, 1), (false, 1), (false, 1)], 3000, 3);
+        both.say(Clock::Closed);
+        assert_eq!((both.judge(), both.said()), (Clock::Undecided, Clock::Undecided));
+        assert!(both.contradicts());
+    }
+
+    #[test]
+    fn what_is_said_of_clients_says_nothing_of_what_the_program_asks_itself() {
+        // SAFETY: a table of atomics is valid when all bytes are zero.
+        let all = unsafe { std::boxed::Box::<Arrivals>::new_zeroed().assume_init() };
+        all.said.store(Clock::Closed as u32, Relaxed);
+        let clock = |kind| all.at(all.place(kind, 80)).judge();
+        let (clients, others) =
+            ([Kind::Accepted, Kind::Listener, Kind::Datagrams], [Kind::Connected, Kind::Pipe]);
+        assert_eq!(clients.map(clock), [Clock::Closed; 3]);
+        assert_eq!(others.map(clock), [Clock::Undecided; 2]);
     }
 
     #[test]

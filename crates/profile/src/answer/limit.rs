@@ -49,8 +49,8 @@ impl Limit {
                 );
             }
             Limit::Clients => {
-                return "more experiments will not settle it as long as it is not known which requests wait for answers: give it more \
-                        connections, or less load, and measure again, into a new recording"
+                return "more experiments will not settle it as long as it is not known which requests wait for answers: say so (--clients closed or \
+                        open), or give it more connections, or less load, and measure again, into a new recording"
                     .into();
             }
             Limit::Executing => {

@@ -278,16 +278,17 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
     match open {
         Some((region, needed, limit)) if !needed.helps() => {
             if limit.can_change() && is_known {
+                let (change, options) = match limit {
+                    Limit::Clients if !typed.words.iter().any(|word| word == "--clients") => (
+                        "if each client waits for its answer before it asks again, say so (if requests come at times of their own: --clients open)",
+                        &["--clients", "closed"][..],
+                    ),
+                    _ => (profile.quieter().unwrap_or("change that"), &[][..]),
+                };
                 next.push(Next {
                     step: Step::Deeper,
-                    why: {
-                        let quieter = profile.quieter().filter(|_| limit == Limit::Cpus);
-                        format!(
-                            "{}, and measure again, into a new recording",
-                            quieter.unwrap_or("change that")
-                        )
-                    },
-                    command: again_for(None, seconds),
+                    why: format!("{change}, and measure again, into a new recording"),
+                    command: again_with(options, None, seconds),
                 });
             }
             next.push(Next {

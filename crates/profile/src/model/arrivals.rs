@@ -17,7 +17,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Whether it is known that all of these waited for the program's answers. What was treated so before that was known was treated right. Listeners
+    /// Whether it is known, or the user says, that all of these waited for the program's answers. What was treated so before that was known was treated right. Listeners
     /// that hardly had new connections say nothing.
     pub fn are_closed(all: &[Arrivals]) -> bool {
         const HARDLY_ANY: u64 = 40;
@@ -27,7 +27,8 @@ impl Arrivals {
             _ => true,
         };
         let mut used = all.iter().filter(is_used).peekable();
-        used.peek().is_some() && used.all(|one| one.clock == ArrivalClock::Closed)
+        let is_closed = |clock| matches!(clock, ArrivalClock::Closed | ArrivalClock::SaidClosed);
+        used.peek().is_some() && used.all(|one| is_closed(one.clock))
     }
 }
 
@@ -88,5 +89,9 @@ named! {
         Open = "open",
         /// Not all connections have the same clock.
         Mixed = "mixed",
+        /// They answer what the program sent, as the user says: it could not be told.
+        SaidClosed = "said closed",
+        /// They come at times of their own, as the user says: it could not be told.
+        SaidOpen = "said open",
     }
 }

@@ -516,6 +516,8 @@ fn of_arrivals(arrivals: &Arrivals) -> String {
         ArrivalClock::Open => "open loop, requests come at times of their own",
         ArrivalClock::Mixed => "some in a closed loop, some in an open one",
         ArrivalClock::Undecided => "not known whether clients wait for their answers",
+        ArrivalClock::SaidClosed => "closed loop, as --clients says: it could not be told",
+        ArrivalClock::SaidOpen => "open loop, as --clients says: it could not be told",
     };
     let held = arrivals.slope.map_or(String::new(), |(slope, error)| {
         format!(
