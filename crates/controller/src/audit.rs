@@ -20,6 +20,8 @@ const WANTED: u64 = 20;
 const BUSY: u64 = 5;
 /// Of a thread that gives its CPU away by itself after a shorter time, in the mean, no time slice ends: the kernel's are longer.
 const SHORT_RUN: u64 = 250_000;
+/// So many threads are asked how often they do: that takes 15 µs each.
+const MOST_ASKED: usize = 16;
 /// The kernel brings a running thread's times up to date at every tick, 4 ms apart as a rule: a thread that was off its CPU
 /// for a part of that longer than it says may have been on it.
 const TICK: u64 = 2_000_000;
@@ -38,8 +40,8 @@ pub struct Reading {
 struct Thread {
     ran: u64,
     queued: u64,
-    /// How often it has got a CPU.
-    runs: u64,
+    /// How often it has given its CPU away by itself, and not because others were to have it. Not asked of threads that run for long at a time, nor of many.
+    given_away: Option<u64>,
     /// What the runtime knows, if it knows the thread.
     known: Option<Known>,
 }
@@ -122,7 +124,7 @@ impl Reading {
         }
         let clock = Clock::of(memory, time);
         let processes: BTreeSet<u32> = slots.keys().map(|(pid, _)| *pid).collect();
-        let mut threads = BTreeMap::new();
+        let (mut threads, mut asked) = (BTreeMap::new(), 0);
         for pid in processes {
             let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
             for tid in tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse::<u32>().ok()) {
@@ -131,7 +133,11 @@ impl Reading {
                 }
                 let Some([ran, queued, runs]) = schedule(pid, tid) else { continue };
                 let known = slots.get(&(pid, tid)).map(|(nth, slot)| Known::of(*nth, slot, &clock));
-                threads.insert((pid, tid), Thread { ran, queued, runs, known });
+                let is_asked =
+                    ran < runs.saturating_mul(SHORT_RUN) && queued * WANTED > ran && asked < MOST_ASKED;
+                asked += usize::from(is_asked);
+                let given_away = if is_asked { given_away(pid, tid) } else { None };
+                threads.insert((pid, tid), Thread { ran, queued, given_away, known });
             }
         }
         Self { time, threads: (!threads.is_empty()).then_some(threads) }
@@ -169,16 +175,10 @@ impl Reading {
 
     /// What has passed since `before`, of threads that are there at both moments. `None` where either is not known.
     pub fn since(&self, before: &Self) -> Option<Waits> {
-        self.since_with(before, given_away)
-    }
-
-    /// The same. `given_away`: [`given_away`].
-    fn since_with(&self, before: &Self, given_away: impl Fn(u32, u32) -> u64) -> Option<Waits> {
         let (threads, earlier) = (self.threads.as_ref()?, before.threads.as_ref()?);
         let passed = self.time.saturating_sub(before.time);
         let (mut waits, mut unexplained) = (Waits::default(), 0_i64);
-        let both = threads.iter().filter_map(|(id, thread)| Some((*id, thread, earlier.get(id)?)));
-        for ((pid, tid), thread, was) in both {
+        for (thread, was) in threads.iter().filter_map(|(id, thread)| Some((thread, earlier.get(id)?))) {
             let ran = thread.ran.saturating_sub(was.ran);
             let Some((known, had)) = thread.known.zip(was.known).filter(|(now, was)| now.slot == was.slot)
             else {
@@ -207,10 +207,9 @@ impl Reading {
             waits.in_pauses += in_pauses;
             waits.queued += Nanos::new(queued);
             let at_rest = blocked.saturating_sub(since(|k| k.in_pauses));
-            let is_short = ran < thread.runs.saturating_sub(was.runs) * SHORT_RUN;
-            let is_busy = queued * WANTED > passed && at_rest * BUSY < passed;
-            let gives_it_away = || is_short && thread.ran < given_away(pid, tid).saturating_mul(SHORT_RUN);
-            if is_busy && !gives_it_away() {
+            let given_away = thread.given_away.zip(was.given_away).map(|(now, was)| now.saturating_sub(was));
+            let gives_it_away = given_away.is_some_and(|times| ran < times.saturating_mul(SHORT_RUN));
+            if queued * WANTED > passed && at_rest * BUSY < passed && !gives_it_away {
                 waits.sliced += Nanos::new(ran);
                 waits.sliced_queued += Nanos::new(queued);
                 waits.sliced_virtual += Nanos::new(ran.saturating_sub(pausing + since(|k| k.given)));
@@ -310,14 +309,13 @@ fn schedule(pid: u32, tid: u32) -> Option<[u64; 3]> {
     Some([next()?, next()?, next()?])
 }
 
-/// How often a thread has given its CPU away by itself since it began, and not because others were to have it. Zero where that is not known.
-fn given_away(pid: u32, tid: u32) -> u64 {
-    fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).map_or(0, |status| by_itself(&status))
+/// See [`Thread::given_away`].
+fn given_away(pid: u32, tid: u32) -> Option<u64> {
+    by_itself(&fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?)
 }
 
-fn by_itself(status: &str) -> u64 {
-    let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-    count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+fn by_itself(status: &str) -> Option<u64> {
+    status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?.trim().parse().ok()
 }
 
 #[cfg(test)]
@@ -329,7 +327,7 @@ mod tests {
         const MS: u64 = 1_000_000;
         let thread = |(ran, queued, in_waits)| {
             let known = Known { in_waits: in_waits * MS, ..Known::default() };
-            Thread { ran: ran * MS, queued: queued * MS, runs: 0, known: profiled.then_some(known) }
+            Thread { ran: ran * MS, queued: queued * MS, given_away: None, known: profiled.then_some(known) }
         };
         let threads = numbers.map(|numbers| BTreeMap::from([((1, 1), thread(numbers))]));
         Reading { time: time * MS, threads }
@@ -373,23 +371,23 @@ mod tests {
 
     #[test]
     fn only_time_slices_take_the_cpu_from_threads_that_never_block() {
-        let sliced_of = |(ran, queued), runs, given_away| {
-            let (before, mut after) =
+        let sliced_of = |(ran, queued), given_away: u64| {
+            let (mut before, mut after) =
                 (reading(0, Some((0, 0, 0)), true), reading(100, Some((ran, queued, 0)), true));
             let thread = after.threads.as_mut().unwrap().get_mut(&(1, 1)).unwrap();
-            thread.runs = runs;
+            thread.given_away = Some(1000 + given_away);
+            before.threads.as_mut().unwrap().get_mut(&(1, 1)).unwrap().given_away = Some(1000);
             let known = thread.known.as_mut().unwrap();
             (known.given, known.pausing) = (20_000_000, 5_000_000);
-            let waits = after.since_with(&before, |_, _| given_away).unwrap();
+            let waits = after.since(&before).unwrap();
             (waits.sliced.get() / 1_000_000, waits.sliced_virtual.get() / 1_000_000)
         };
-        let sliced = |ran, queued| sliced_of((ran, queued), 20, 4000);
+        let sliced = |ran, queued| sliced_of((ran, queued), 20);
         assert_eq!(sliced(60, 40), (60, 35));
         assert_eq!(sliced(60, 25), (60, 35));
         assert_eq!(sliced(97, 3), (0, 0), "it has a CPU for itself");
         assert_eq!(sliced(40, 30), (0, 0), "it blocks");
-        assert_eq!(sliced_of((60, 40), 4000, 2000), (0, 0), "it runs for 30 µs at a time, until it waits");
-        assert_eq!(sliced_of((60, 40), 4000, 100), (60, 35), "others take its CPU");
+        assert_eq!(sliced_of((60, 40), 2000), (0, 0), "it runs for 30 µs at a time, until it waits");
     }
 
     #[test]
@@ -436,7 +434,7 @@ mod tests {
     #[test]
     fn the_kernel_says_how_often_a_thread_has_given_its_cpu_away() {
         let status = "Name:\tx\nvoluntary_ctxt_switches:\t500\nnonvoluntary_ctxt_switches:\t20\n";
-        assert_eq!([status, "Name:\tx\n", ""].map(by_itself), [500, 0, 0]);
+        assert_eq!([status, "Name:\tx\n", ""].map(by_itself), [Some(500), None, None]);
     }
 
     #[test]

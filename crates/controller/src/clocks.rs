@@ -49,8 +49,8 @@ fn known_of(source: &Source) -> Option<Arrivals> {
     };
     let clock = match source.clock() {
         _ if source.is_mixed() => ArrivalClock::Mixed,
-        Clock::Closed if source.said() == Clock::Closed => ArrivalClock::SaidClosed,
-        Clock::Open if source.said() == Clock::Open => ArrivalClock::SaidOpen,
+        Clock::Closed if source.is_said() => ArrivalClock::SaidClosed,
+        Clock::Open if source.is_said() => ArrivalClock::SaidOpen,
         Clock::Undecided => ArrivalClock::Undecided,
         Clock::Closed => ArrivalClock::Closed,
         Clock::Open => ArrivalClock::Open,
@@ -185,10 +185,8 @@ impl Clocks {
 
     /// Whether it may turn out, when it is looked next, that a probe is to be made: what is measured now may be measured again then.
     pub fn may_probe(&self, memory: &SharedMemory) -> bool {
-        memory
-            .arrivals
-            .used()
-            .any(|source| source.clock() == Clock::Undecided && !source.is_mixed() && !is_pipe(source))
+        let is_open = |source: &Source| source.clock() == Clock::Undecided || source.is_said();
+        memory.arrivals.used().any(|source| is_open(source) && !source.is_mixed() && !is_pipe(source))
     }
 
     /// Whether something has become known about the clocks since this was asked last: what was measured before is in doubt, and has to be measured again.

@@ -267,7 +267,7 @@ impl Warning {
                 "nothing to do, unless the program also reads files or the network by system calls of its own"
             }
             Self::OtherClients { .. } => {
-                "nothing to do: what was found counts, and not what was said; leave --clients out the next time"
+                "what was found counts, and not what was said, but what was measured before that is in doubt: measure again without --clients, into a new recording"
             }
             Self::Goroutines => {
                 "take gains for hints, and check them by changing the code: whatif ab -- BEFORE -- AFTER"

@@ -344,10 +344,11 @@ impl RegionEstimate {
     }
 }
 
-/// Takes back what windows say of arrivals whose clock was not known yet, where it was found out later in the session that all of them wait for answers.
+/// Takes back what windows say of arrivals whose clock was not known yet, where it was found out later in the session that all of them wait for answers, or nothing has contradicted what
+/// the user says.
 /// Says how many windows had said something.
 fn forget_doubts(rows: &mut Rows) -> usize {
-    let sessions = rows.sessions.iter().filter(|session| Arrivals::are_closed(&session.arrivals));
+    let sessions = rows.sessions.iter().filter(|session| Arrivals::were_treated_right(&session.arrivals));
     let closed: BTreeSet<SessionId> = sessions.map(|session| session.id).collect();
     let windows = rows.windows.iter_mut().filter(|window| closed.contains(&window.session));
     let doubtful = windows.filter_map(|window| window.audit.as_mut()).map(|audit| &mut audit.doubtful);

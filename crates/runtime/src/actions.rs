@@ -120,8 +120,10 @@ unsafe fn change<A: Act, T: Default + PartialEq>(
     is_there: bool,
     mut call: impl FnMut(*const A) -> T,
 ) -> T {
+    // `old` may be the same.
     // SAFETY: the caller vouches for it.
-    let mut changed = unsafe { new.as_ref() }.copied();
+    let wanted = unsafe { new.as_ref() }.copied();
+    let mut changed = wanted;
     let is_taken_over = !tls::hands_back();
     let registered = changed
         .as_mut()
@@ -148,14 +150,14 @@ unsafe fn change<A: Act, T: Default + PartialEq>(
         }
         return result;
     }
-    // SAFETY: the caller vouches for it.
-    let handler = unsafe { new.as_ref() }.map(|new| *{ *new }.handler());
-    if handler.is_some_and(|handler| tls::hands_back() && is_replaced && !has(signal, handler)) {
+    if let Some(mut wanted) = wanted.filter(|_| tls::hands_back() && is_replaced)
+        && is_lost(signal, *wanted.handler(), registered.is_some())
+    {
         // The program was let go meanwhile: the kernel is to have its handler.
         // SAFETY: the caller vouches for it; what the first call has told stays.
         unsafe {
             let told = old.as_ref().copied();
-            call(new);
+            call(&raw const wanted);
             if let (Some(old), Some(told)) = (old.as_mut(), told) {
                 *old = told;
             }
@@ -229,23 +231,34 @@ fn give_back_now(signal: c_int) {
     // SAFETY: the program's handler, as it has installed it.
     unsafe {
         let replaced = sys::sigaction(i64::from(signal), Some(&now));
-        // Another thread has installed something else meanwhile. What a third one installs now is lost, but that one looks ([`has`]).
+        // Another thread has installed something else meanwhile. What a third one installs now is lost, but that one looks ([`is_lost`]).
         if let Some(newer) = replaced.filter(|replaced| replaced.handler != before) {
             sys::sigaction(i64::from(signal), Some(&newer));
         }
     }
 }
 
-/// Whether the kernel has a handler that the program has just installed while it was let go: known as soon as that has not the same signal in hand.
-fn has(signal: c_int, handler: usize) -> bool {
+/// In a child: nothing is given back here.
+pub fn in_child() {
+    GIVEN_BACK.store(0, SeqCst);
+}
+
+/// Whether the kernel may not have the `handler` that the program has just installed while it was let go: it has our entrance, which it was told (`is_ours`), or the one before, which was given
+/// back at that moment. Known as soon as that is over.
+fn is_lost(signal: c_int, handler: usize, is_ours: bool) -> bool {
     /// It takes two system calls, in a thread that may have to wait for a CPU.
     const PATIENCE: Nanos = Nanos(100_000_000);
+    let was_given_back = GIVEN_BACK.load(SeqCst) == signal;
     let until = sys::now() + PATIENCE;
     while GIVEN_BACK.load(SeqCst) == signal && sys::now() < until {
         sys::sched_yield();
     }
     // SAFETY: nothing is changed.
-    unsafe { sys::sigaction(i64::from(signal), None) }.is_some_and(|now| now.handler == handler)
+    let now = unsafe { sys::sigaction(i64::from(signal), None) };
+    is_ours
+        || now.is_some_and(|now| {
+            now.handler == deferral::entrance() || was_given_back && now.handler != handler
+        })
 }
 
 /// Whether there is nothing, or something that can be read.

@@ -592,6 +592,12 @@ fn counted(slot: &Slot, (source, clock): (&Source, Clock), arrival: &Arrival, (e
     polled.gap.store(if mean == 0 { gap } else { mean - mean / 16 + gap / 16 }, Relaxed);
     let waited = arrival.waited.unwrap_or(Nanos::ZERO).0.min(gap);
     let books = &slot.books;
+    // Where requests do not wait for answers there may be no idle time now, and some when the code is faster.
+    let doubtful = if source.is_followed() { gap } else { waited };
+    if source.is_said() {
+        // It may be contradicted, and counts as known if it never is.
+        books.doubtful.fetch_add(doubtful, Relaxed);
+    }
     match clock {
         _ if source.is_doubtful() => {
             books.doubtful.fetch_add(gap, Relaxed);
@@ -607,8 +613,7 @@ fn counted(slot: &Slot, (source, clock): (&Source, Clock), arrival: &Arrival, (e
             }
         }
         Clock::Undecided => {
-            // Where requests do not wait for answers there may be no idle time now, and some when the code is faster.
-            books.doubtful.fetch_add(if source.is_followed() { gap } else { waited }, Relaxed);
+            books.doubtful.fetch_add(doubtful, Relaxed);
         }
         Clock::Closed => {}
     }

@@ -7,7 +7,7 @@
 
 use crate::memory::shared;
 use crate::real::real;
-use crate::{beliefs, channel, maps, object, sampler, thread, tls};
+use crate::{actions, beliefs, channel, maps, object, sampler, thread, tls};
 use core::ffi::c_int;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -32,6 +32,7 @@ unsafe extern "C" fn before() {
 unsafe extern "C" fn in_child() {
     tls::take_up();
     maps::in_child();
+    actions::in_child();
     channel::in_child();
     object::in_child();
     let Some(parent) = tls::slot() else { return };

@@ -266,14 +266,16 @@ pub fn hands_back() -> bool {
 /// Does `work`, which creates a thread without a slot: in programs with musl that has the same word as its creator. A program is not let go in between, because a word that is
 /// set again behind that would lead to another thread's slot in the next session.
 pub fn not_handed_down<T>(work: impl FnOnce() -> T) -> T {
-    let Some(slot) = slot() else { return work() };
-    slot.settling.fetch_add(1, SeqCst);
-    let hides = left().load(SeqCst) != ALL;
-    if hides {
+    let Some(slot) = slot() else {
+        // Where the program is let go this one has none any more either.
         set_slot(None);
-    }
+        return work();
+    };
+    slot.settling.fetch_add(1, SeqCst);
+    let is_left = left().load(SeqCst) == ALL;
+    set_slot(None);
     let result = work();
-    if hides {
+    if !is_left {
         set_slot(Some(slot));
     }
     slot.settling.fetch_sub(1, SeqCst);

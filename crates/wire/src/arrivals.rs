@@ -155,7 +155,8 @@ pub struct Source {
     pub followed: AtomicU32,
     /// The fewest bytes that have been read at once, zero if none were.
     pub least: AtomicU32,
-    reserved: u32,
+    /// Whether the clock is what the user says, because nothing else is known.
+    is_said: AtomicU32,
     /// Without connections.
     pub means: Means,
     /// Arrivals during probes.
@@ -469,13 +470,17 @@ impl Source {
     /// The user says that it has this clock.
     fn say(&self, clock: Clock) {
         self.said.store(clock as u32, Relaxed);
-        self.clock.store(clock as u32, Relaxed);
+        self.know(clock, clock != Clock::Undecided);
     }
 
-    /// What the user says, if nothing else is known and nothing contradicts it.
-    pub fn said(&self) -> Clock {
-        let is_open = self.found() == Clock::Undecided && !self.is_mixed();
-        if is_open { Clock::from_number(self.said.load(Relaxed)) } else { Clock::Undecided }
+    fn know(&self, clock: Clock, is_said: bool) {
+        self.clock.store(clock as u32, Relaxed);
+        self.is_said.store(is_said.into(), Relaxed);
+    }
+
+    /// Whether its clock is only what the user says: nothing has confirmed it yet, and nothing contradicts it.
+    pub fn is_said(&self) -> bool {
+        self.is_said.load(Relaxed) != 0
     }
 
     /// Whether something else has been found than the user says.
@@ -487,11 +492,10 @@ impl Source {
 
     /// Decides which clock the source has, as far as can be told.
     pub fn judge(&self) -> Clock {
-        let clock = match self.found() {
-            Clock::Undecided => self.said(),
-            found => found,
-        };
-        self.clock.store(clock as u32, Relaxed);
+        let (found, said) = (self.found(), Clock::from_number(self.said.load(Relaxed)));
+        let is_said = found == Clock::Undecided && said != Clock::Undecided && !self.is_mixed();
+        let clock = if is_said { said } else { found };
+        self.know(clock, is_said);
         clock
     }
 
@@ -795,17 +799,17 @@ mod tests {
         let closed = |random: &mut Random, took: f64| took + random.exponential(3e6);
         let few = source(Kind::Accepted, 20, closed);
         few.say(Clock::Open);
-        assert_eq!((few.judge(), few.said()), (Clock::Open, Clock::Open), "too few to tell");
+        assert_eq!((few.judge(), few.is_said()), (Clock::Open, true), "too few to tell");
         assert!(!few.contradicts());
         let many = source(Kind::Accepted, 3000, closed);
         many.say(Clock::Open);
-        assert_eq!((many.judge(), many.said()), (Clock::Closed, Clock::Undecided));
+        assert_eq!((many.judge(), many.is_said()), (Clock::Closed, false));
         assert!(many.contradicts());
         many.say(Clock::Closed);
         assert!(!many.contradicts());
         let (both, _) = mixed(&[(true, 8), (false, 1), (false, 1), (false, 1)], 3000, 3);
         both.say(Clock::Closed);
-        assert_eq!((both.judge(), both.said()), (Clock::Undecided, Clock::Undecided));
+        assert_eq!((both.judge(), both.is_said()), (Clock::Undecided, false));
         assert!(both.contradicts());
     }
 

@@ -4,7 +4,7 @@ use super::limit::Limit;
 use super::{Decision, Needed, PointAnswer, Quality, to_try};
 use crate::estimate::Verdict;
 use crate::interpreter::Interpreter;
-use crate::model::{Exit, SessionStart, Warning};
+use crate::model::{ArrivalClock, ArrivalKind, Exit, Session, SessionStart, Warning};
 use crate::ranking::Profile;
 use crate::shell;
 use std::collections::BTreeSet;
@@ -114,6 +114,13 @@ fn literal(name: &str) -> String {
     let is_special = |c: char| "?*[]{}".contains(c);
     let escaped = |c: char| if is_special(c) { format!("[{c}]") } else { c.to_string() };
     name.chars().map(escaped).collect()
+}
+
+/// Whether there are clients of which the user can say how they ask: nothing is known of them.
+fn may_be_said(session: &Session) -> bool {
+    let is_of_clients =
+        |kind| matches!(kind, ArrivalKind::Accepted | ArrivalKind::Datagrams | ArrivalKind::Listener);
+    session.arrivals.iter().any(|one| is_of_clients(one.kind) && one.clock == ArrivalClock::Undecided)
 }
 
 /// A time in steps, each twice as long as the one before, so that a few more experiments do not change what is advised.
@@ -279,11 +286,16 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
         Some((region, needed, limit)) if !needed.helps() => {
             if limit.can_change() && is_known {
                 let (change, options) = match limit {
-                    Limit::Clients if !typed.words.iter().any(|word| word == "--clients") => (
-                        "if each client waits for its answer before it asks again, say so (if requests come at times of their own: --clients open)",
-                        &["--clients", "closed"][..],
-                    ),
-                    _ => (profile.quieter().unwrap_or("change that"), &[][..]),
+                    Limit::Clients
+                        if may_be_said(session) && !typed.words.iter().any(|word| word == "--clients") =>
+                    {
+                        (
+                            "if each client waits for its answer before it asks again, say so (if requests come at times of their own: --clients open)",
+                            &["--clients", "closed"][..],
+                        )
+                    }
+                    Limit::Cpus => (profile.quieter().unwrap_or("change that"), &[][..]),
+                    _ => ("change that", &[][..]),
                 };
                 next.push(Next {
                     step: Step::Deeper,

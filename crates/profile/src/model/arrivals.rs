@@ -17,9 +17,9 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Whether it is known, or the user says, that all of these waited for the program's answers. What was treated so before that was known was treated right. Listeners
+    /// Whether all of these were treated right from the beginning: it is known that they waited for the program's answers, as which they were treated before, or all that is known is what the user has said. Listeners
     /// that hardly had new connections say nothing.
-    pub fn are_closed(all: &[Arrivals]) -> bool {
+    pub fn were_treated_right(all: &[Arrivals]) -> bool {
         const HARDLY_ANY: u64 = 40;
         let is_used = |one: &&Arrivals| match one.kind {
             ArrivalKind::Listener => one.count > HARDLY_ANY,
@@ -27,8 +27,9 @@ impl Arrivals {
             _ => true,
         };
         let mut used = all.iter().filter(is_used).peekable();
-        let is_closed = |clock| matches!(clock, ArrivalClock::Closed | ArrivalClock::SaidClosed);
-        used.peek().is_some() && used.all(|one| is_closed(one.clock))
+        let is_right =
+            |clock| matches!(clock, ArrivalClock::Closed | ArrivalClock::SaidClosed | ArrivalClock::SaidOpen);
+        used.peek().is_some() && used.all(|one| is_right(one.clock))
     }
 }
 
