@@ -20,7 +20,7 @@ const WANTED: u64 = 20;
 const BUSY: u64 = 5;
 /// Of a thread that gives its CPU away by itself after a shorter time, in the mean, no time slice ends: the kernel's are longer.
 const SHORT_RUN: u64 = 250_000;
-/// So many threads are asked how often they do: that takes 15 µs each.
+/// So many threads are asked how often they do, which is a file to read for each.
 const MOST_ASKED: usize = 16;
 /// The kernel brings a running thread's times up to date at every tick, 4 ms apart as a rule: a thread that was off its CPU
 /// for a part of that longer than it says may have been on it.

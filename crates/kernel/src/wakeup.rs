@@ -28,7 +28,7 @@ impl Cost {
         *COST.get_or_init(measure)
     }
 
-    /// After threads have slept for so long in the mean. As it grows with the logarithm of that time, it is less in the mean than after the mean time.
+    /// After threads have slept for so long in the mean. Between both times it grows with their logarithm, so it is hardly more in the mean than after the mean time.
     #[must_use]
     pub fn after(self, slept: Duration) -> Nanos {
         let [short, long] = SLEPT.map(|time| (time.as_nanos() as f64).ln());

@@ -593,10 +593,10 @@ fn counted(slot: &Slot, (source, clock): (&Source, Clock), arrival: &Arrival, (e
     let waited = arrival.waited.unwrap_or(Nanos::ZERO).0.min(gap);
     let books = &slot.books;
     // Where requests do not wait for answers there may be no idle time now, and some when the code is faster.
-    let doubtful = if source.is_followed() { gap } else { waited };
+    let doubtful = || if source.is_followed() { gap } else { waited };
     if source.is_said() {
         // It may be contradicted, and counts as known if it never is.
-        books.doubtful.fetch_add(doubtful, Relaxed);
+        books.doubtful.fetch_add(doubtful(), Relaxed);
     }
     match clock {
         _ if source.is_doubtful() => {
@@ -613,7 +613,7 @@ fn counted(slot: &Slot, (source, clock): (&Source, Clock), arrival: &Arrival, (e
             }
         }
         Clock::Undecided => {
-            books.doubtful.fetch_add(doubtful, Relaxed);
+            books.doubtful.fetch_add(doubtful(), Relaxed);
         }
         Clock::Closed => {}
     }
