@@ -15,6 +15,7 @@
  *   edge=1       and are told only once (EPOLLET), so they read until nothing is left
  *   once=1       a connection for each request, which the server accepts
  *   closes=1     now and then the server starts a process that closes its copy of the listener and ends
+ *   busy_ms=0.5  what a client computes after each answer, in a closed loop (0): it wants the server's CPUs
  *
  * Answer: in an open loop 0 for both as long as the server has idle time; in a closed loop the work's share of
  * the clients' rounds, less what they wait for each other.
@@ -38,7 +39,7 @@
 
 #define MOST 256
 
-static long a, b;
+static long a, b, busy;
 static int over_what, open_loop, clients, workers, with_epoll, edge, once, closes;
 static double gap, think;
 static int listener, fds[MOST];
@@ -240,6 +241,7 @@ static void *ask_and_think(void *number)
             _exit(0);
         if (once)
             close(fd);
+        WORK(busy);
         if (think > 0)
             wait_until(now() + exponential(think, &random));
     }
@@ -330,6 +332,7 @@ int main(int count, char **values)
     closes = (int)argument("closes", 0);
     gap = argument("gap_ms", 2) / 1e3;
     think = argument("think_ms", 0) / 1e3;
+    busy = (long)(argument("busy_ms", 0) * ITERATIONS_PER_MS);
     if (clients < 1 || clients > MOST || workers < 1 || workers > MOST) {
         fprintf(stderr, "world: 1 to %d clients and workers\n", MOST);
         return 2;

@@ -128,6 +128,13 @@ pub const TARGETS: &[Target] = &[
     target("world", C, "served", &["A", "B"])
         .with("world_edge_8", &["clients=8", "epoll=1", "edge=1", "think_ms=10"]),
     target("world", C, "served", &["A", "B"]).with("world_saturated", &["clients=64", "epoll=1"]),
+    target("world", C, "served", &["A", "B"]).with("world_crowd", &["clients=4", "workers=4", "busy_ms=1"]),
+    target("world", C, "served", &["A", "B"])
+        .with("world_crowd_short", &["clients=4", "workers=4", "A_ms=0.04", "B_ms=0.06", "busy_ms=0.1"]),
+    target("world", C, "served", &["A", "B"])
+        .with("world_crowd_think", &["clients=4", "workers=4", "busy_ms=0.5", "think_ms=2"]),
+    target("world", C, "served", &["A", "B"])
+        .with("world_crowd_loop", &["clients=8", "epoll=1", "busy_ms=1"]),
     target("world", C, "served", &["A", "B"]).with("world_once", &["once=1", "think_ms=1"]),
     target("world", C, "served", &["A", "B"]).with("world_turns", &["once=1", "workers=5"]),
     target("world", C, "served", &["A", "B"])

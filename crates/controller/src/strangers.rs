@@ -42,7 +42,8 @@ impl Strangers {
         if now < self.since + INTERVAL {
             return;
         }
-        let Ok(used) = self.program.now(&roots()) else { return };
+        let is_profiled = |pid| memory.slots.has_process(pid);
+        let Ok(used) = self.program.now(&roots(), &is_profiled) else { return };
         if let Some(before) = self.before {
             let cpus = f64::from(memory.header.machine_cpus.load(Relaxed));
             self.mean += (others(before, used, cpus, self.able / self.looks) - self.mean) * SMOOTHING;

@@ -186,12 +186,14 @@ pub struct ProgramUse {
 }
 
 impl ProgramUse {
-    /// Reads it for the trees with these roots, none of which is in the tree of another one. Only differences between what this returns mean something.
+    /// Reads it for the trees with these roots, none of which is in the tree of another one. Living processes that are not profiled are left out: they want CPUs as those
+    /// of other programs do. Only differences between what this returns mean something.
     ///
     /// # Errors
     /// As for [`CpuUse::now`].
-    pub fn now(&mut self, roots: &[u32]) -> io::Result<CpuUse> {
-        let trees: HashMap<u32, Nanos> = roots.iter().map(|root| (*root, tree_cpu_time(*root))).collect();
+    pub fn now(&mut self, roots: &[u32], is_profiled: &dyn Fn(u32) -> bool) -> io::Result<CpuUse> {
+        let used = |root: &u32| (*root, cpu_time_of(*root, is_profiled));
+        let trees: HashMap<u32, Nanos> = roots.iter().map(used).collect();
         CpuUse::with(self.add(trees))
     }
 
@@ -210,8 +212,15 @@ impl ProgramUse {
 /// of its first threads, and theirs. Zero for a process that has gone.
 #[must_use]
 pub fn tree_cpu_time(pid: u32) -> Nanos {
+    cpu_time_of(pid, &|_| true)
+}
+
+/// The same, of those of them that `counts` knows, and of children that they have waited for.
+fn cpu_time_of(pid: u32, counts: &dyn Fn(u32) -> bool) -> Nanos {
     let Ok(stat) = ProcessStat::of(pid) else { return Nanos::ZERO };
-    children(pid).into_iter().map(tree_cpu_time).fold(stat.own + stat.waited_for, |sum, time| sum + time)
+    let own = if counts(pid) { stat.own } else { Nanos::ZERO };
+    let children = children(pid).into_iter().map(|child| cpu_time_of(child, counts));
+    children.fold(own + stat.waited_for, |sum, time| sum + time)
 }
 
 /// The threads of a process, the main thread first.
@@ -363,6 +372,9 @@ mod tests {
         assert!(children(me).contains(&child.id()));
         crate::until::until(|| ProcessStat::of(child.id()).unwrap().own >= Nanos(20_000_000));
         assert!(tree_cpu_time(me) >= Nanos(20_000_000));
+        let of_child = cpu_time_of(me, &|pid| pid == child.id());
+        assert!(of_child >= Nanos(20_000_000));
+        assert!(cpu_time_of(me, &|pid| pid == me) <= tree_cpu_time(me).saturating_sub(of_child));
         assert_eq!(ProcessStat::of(child.id()).unwrap().parent, me);
         child.kill().unwrap();
         child.wait().unwrap();

@@ -71,8 +71,8 @@ pub use database::{Recorder, Recording};
 pub use drift::{Drift, RunDrift, RunSegment, Segment};
 pub use estimate::{
     Dot, ENOUGH_BLOCKS, Era, Estimate, EstimateOptions, LeftOutReason, LeftOutWindows, Phase, PointEstimate,
-    QUANTILES, Quantile, QuantileGain, REFERENCE, Reading, Shares, SpeedupSum, Target, Trend, Unsteady,
-    Verdict, Working,
+    QUANTILES, Quantile, QuantileGain, REFERENCE, Reach, Reading, Shares, SpeedupSum, Target, Trend,
+    Unsteady, Verdict, Working,
 };
 pub use explain::{BlockRow, Explanation, PointExplanation, Unexplained, WithoutEstimate};
 pub use go_time::GoTime;

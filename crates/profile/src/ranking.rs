@@ -178,6 +178,7 @@ impl Profile {
         let treated = estimate::TreatedSums::of(&rows.windows);
         let period =
             rows.sessions.iter().map(|session| session.start.sample_period).max().unwrap_or_default();
+        let cpus = rows.cpus_of_servers();
         let mut regions = Vec::new();
         for of_region in &experiments {
             if !of_region.has_baseline() {
@@ -209,7 +210,7 @@ impl Profile {
                 points: points
                     .iter()
                     .map(|point| {
-                        let about = point.about(&drift, &run_drift);
+                        let about = point.about(&drift, &run_drift, cpus);
                         estimate::estimate(of_region, about, &phase, options)
                     })
                     .collect(),
@@ -284,13 +285,13 @@ impl Profile {
 }
 
 impl PointSummary {
-    fn about<'a>(&self, drifts: &'a [Drift], of_runs: &'a [RunDrift]) -> About<'a> {
-        About { target: self.target, drifts, of_runs, shortest: self.shortest }
+    fn about<'a>(&self, drifts: &'a [Drift], of_runs: &'a [RunDrift], cpus: Option<u32>) -> About<'a> {
+        About { target: self.target, drifts, of_runs, shortest: self.shortest, cpus }
     }
 
     /// What `profile`, whose point it is, knows of it.
     pub(crate) fn about_in<'a>(&self, profile: &'a Profile) -> About<'a> {
-        self.about(&profile.drift, &profile.run_drift)
+        self.about(&profile.drift, &profile.run_drift, profile.rows.cpus_of_servers())
     }
 }
 

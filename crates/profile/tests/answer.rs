@@ -145,7 +145,7 @@ fn clients_that_are_found_to_wait_for_their_answers_were_treated_right_before_th
         rows.sessions[0].arrivals = arrivals;
         Profile::new(rows, &EstimateOptions::default())
     };
-    let doubt = |arrivals| profile(arrivals).regions[0].points[0].clock_error;
+    let doubt = |arrivals| profile(arrivals).regions[0].points[0].clock_error();
     assert!(doubt(vec![]) > 0.1);
     assert!(doubt(vec![source(ArrivalKind::Accepted, undecided, 900)]) > 0.1);
     assert_eq!(doubt(vec![clients.clone()]), 0.0);
@@ -393,7 +393,7 @@ fn what_is_not_settled_has_one_advice_which_the_commands_follow() {
     let limits: [(&str, Change); 3] = [
         ("wait for CPUs", |estimate| estimate.slice_error = 0.2),
         ("the error of the method is as large", |_| ()),
-        ("which requests wait for answers", |estimate| estimate.clock_error = 0.2),
+        ("which requests wait for answers", |estimate| estimate.clocks = Reach { below: 0.4, above: 0.0 }),
     ];
     for (is_busy, has_clients) in [(false, false), (false, true), (true, false), (true, true)] {
         let quieter = match has_clients {

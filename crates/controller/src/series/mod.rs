@@ -100,7 +100,7 @@ impl<'a> Series<'a> {
             target,
             progress: progress::Bar::new(runs.begin, options.duration, options.quiet),
             runs,
-            cpu: program.now(&target.roots()).ok(),
+            cpu: program.now(&target.roots(), &|pid| shared.memory().slots.has_process(pid)).ok(),
             program,
             busy: None,
             clocks: Clocks::new(options.duration),
@@ -376,7 +376,8 @@ impl<'a> Series<'a> {
 
     /// The share of the machine that others used over the last half second or more.
     fn look_at_machine(&mut self) {
-        let Ok(now) = self.program.now(&self.target.roots()) else { return };
+        let slots = &self.shared.memory().slots;
+        let Ok(now) = self.program.now(&self.target.roots(), &|pid| slots.has_process(pid)) else { return };
         match &self.cpu {
             Some(before) if now.passed.saturating_sub(before.passed).0 < 1_000_000_000 => {}
             Some(before) => {

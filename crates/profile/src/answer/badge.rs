@@ -221,7 +221,7 @@ fn noise(profile: &Profile, point: &PointSummary, best: &Piece) -> Option<Badge>
     let effect = estimate.effect?;
     let half = effect.half_width();
     if half > NARROW && half > WIDE * effect.value.abs() {
-        let limited = estimate.clock_error.max(estimate.latency_error)
+        let limited = estimate.clock_error().max(estimate.latency_error)
             > estimate.slope.map_or(0.0, |slope| slope.se / 2.0);
         let advice = if limited {
             "give it more connections, or less load, so that it shows which requests wait for answers"

@@ -120,7 +120,7 @@ impl SlopeChange<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::estimate::{Estimate, PointEstimate, Target};
+    use crate::estimate::{Estimate, PointEstimate, Reach, Target};
     use crate::model::PointId;
 
     fn estimated(value: f64, se: f64, verdict: Verdict) -> PointEstimate {
@@ -134,7 +134,8 @@ mod tests {
             handover_error: 0.0,
             slice_error: 0.0,
             waking_error: 0.0,
-            clock_error: 0.0,
+            crowding: Reach::default(),
+            clocks: Reach::default(),
             latency_error: 0.0,
             executing: 0.0,
             chance: None,

@@ -22,6 +22,8 @@ pub(crate) struct About<'a> {
     pub(crate) of_runs: &'a [RunDrift],
     /// Windows shorter than this say nothing about it; see [`shortest`].
     pub(crate) shortest: Nanos,
+    /// How many CPUs the machine has, where the program serves requests of other programs, or asks them.
+    pub(crate) cpus: Option<u32>,
 }
 
 impl About<'_> {

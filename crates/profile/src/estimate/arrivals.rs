@@ -12,17 +12,16 @@
 //! them, which they would not if the code were really faster. So a loss is taken for none ([`at_least_none`]), and the interval reaches from what windows have shown.
 //! There is no gain either. Where windows show one it stays, and the interval reaches to none: time that threads spend waiting for one another, as the workers of an executor do, counts as a gain in part.
 
-use super::interval::NORMAL;
-use super::{Estimate, Target};
+use super::{Estimate, Reach, Target};
 use crate::load::Load;
 use crate::model::Window;
 
 /// Threads that wait for such arrivals for less than this share of the time hardly ever wait for them: either answer is the same.
 const LITTLE: f64 = 0.02;
 
-/// The standard error that this adds to a slope of `slope`, from the baseline windows. Latencies do not depend on when requests come, as long as there
+/// How far a slope of `slope` may be off because of this, from the baseline windows: as far as none. Latencies do not depend on when requests come, as long as there
 /// is idle time.
-pub(super) fn error<'a>(baselines: impl Iterator<Item = &'a Window>, target: Target, slope: f64) -> f64 {
+pub(super) fn reach<'a>(baselines: impl Iterator<Item = &'a Window>, target: Target, slope: f64) -> Reach {
     let (mut doubtful, mut time) = (0.0, 0.0);
     let baselines: Vec<_> = baselines.collect();
     for window in &baselines {
@@ -31,7 +30,11 @@ pub(super) fn error<'a>(baselines: impl Iterator<Item = &'a Window>, target: Tar
         time += window.elapsed.get() as f64;
     }
     let doubtful = doubtful > LITTLE * time || Load::of(baselines).is_some();
-    if doubtful && matches!(target, Target::Throughput(_)) { slope.abs() / NORMAL } else { 0.0 }
+    if doubtful && matches!(target, Target::Throughput(_)) {
+        Reach::default().with(-slope)
+    } else {
+        Reach::default()
+    }
 }
 
 /// Whether throughput is what arrives, whatever the code costs.
@@ -62,20 +65,22 @@ mod tests {
         let (point, other) = (PointId::new(1), PointId::new(2));
         let throughput = Target::Throughput(point);
         let latency = Target::Latency { begin: point, end: other };
-        let reach = |millis, target| error([with(millis), with(0)].iter(), target, -0.4) * NORMAL;
-        assert!((reach(50, throughput) - 0.4).abs() < 1e-9);
-        assert_eq!(reach(50, latency), 0.0);
-        assert_eq!(reach(1, throughput), 0.0);
-        assert_eq!(error([].iter(), throughput, 0.4), 0.0);
+        let reach_of = |windows: &[Window], target| reach(windows.iter(), target, -0.4);
+        let reach = |millis, target| reach_of(&[with(millis), with(0)], target);
+        let (none, to_zero) = (Reach::default(), Reach { below: 0.0, above: 0.4 });
+        assert_eq!(reach(50, throughput), to_zero);
+        assert_eq!(reach(50, latency), none);
+        assert_eq!(reach(1, throughput), none);
+        assert_eq!(reach_of(&[], throughput), none);
         let open = |idle| {
             let [serving, idle] = [100, idle].map(Nanos::from_millis);
             let audit = Audit { serving, idle, ..Audit::default() };
             let elapsed = Nanos::from_millis(100);
             Window { elapsed, audit: Some(audit), ..window(0, 0, Speedup::ZERO) }
         };
-        let of_open = |idle| error([open(idle)].iter(), throughput, -0.4) * NORMAL;
-        assert!((of_open(30) - 0.4).abs() < 1e-9, "what arrives does not change");
-        assert!((of_open(0) - 0.4).abs() < 1e-9, "without the profiler there may be idle time");
+        let of_open = |idle| reach_of(&[open(idle)], throughput);
+        assert_eq!(of_open(30), to_zero, "what arrives does not change");
+        assert_eq!(of_open(0), to_zero, "without the profiler there may be idle time");
         let limited = |idle, target| limit([open(idle)].iter(), target);
         assert!(limited(30, throughput) && !limited(0, throughput) && !limited(30, latency));
         assert!(!limit([with(50)].iter(), throughput));

@@ -38,7 +38,7 @@ pub(crate) fn in_doubt(
     let pairs = experiments.pairs(about);
     let delay = pairs.delay(pairs.level());
     let of_delay = method::error(experiments.treated(), options.method_error);
-    let of_doubts = Doubts::of(experiments, about.target, phase, slope).at(1.0);
+    let of_doubts = Doubts::of(experiments, about, phase, slope).longest(1.0);
     let method_error = (of_delay * delay * phase.factor).hypot(of_doubts);
     let has_limit = arrivals::limit(experiments.baselines(), about.target);
     method_error.is_finite().then_some(InDoubt { method_error, of_doubts, has_limit })

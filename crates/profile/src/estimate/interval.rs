@@ -136,6 +136,18 @@ pub(crate) fn widened(estimate: Estimate, error: f64) -> Estimate {
     }
 }
 
+/// The same with an error to each side, `below` and `above`.
+pub(super) fn stretched(estimate: Estimate, (below, above): (f64, f64)) -> Estimate {
+    let (lower, upper) = (widened(estimate, below), widened(estimate, above));
+    Estimate { value: estimate.value, se: lower.se.max(upper.se), lo: lower.lo, hi: upper.hi }
+}
+
+/// What was [`stretched`] before.
+pub(super) fn shortened(estimate: Estimate, (below, above): (f64, f64)) -> Estimate {
+    let (lower, upper) = (narrowed(estimate, below), narrowed(estimate, above));
+    Estimate { value: estimate.value, se: lower.se.min(upper.se), lo: lower.lo, hi: upper.hi }
+}
+
 /// What was [`widened`] by `error`, before.
 pub(super) fn narrowed(estimate: Estimate, error: f64) -> Estimate {
     let Estimate { value, se, lo, hi } = estimate;
@@ -360,6 +372,19 @@ mod tests {
         let exact = Difference::new((&slope(0.1, 0.0), 9), (&slope(0.1, 0.0), 9)).unwrap();
         assert_eq!((exact.estimate.hi, exact.p_beyond(0.0)), (0.0, 1.0));
         assert!(Difference::new((&unknown(0.1), 9), (&slope(0.1, 0.1), 9)).is_none());
+    }
+
+    #[test]
+    fn what_was_stretched_can_be_shortened() {
+        let plain = around(0.4, 0.1, usize::MAX);
+        let stretched = stretched(plain, (0.0, 0.3));
+        assert!((stretched.lo - plain.lo).abs() < 1e-9 && stretched.hi > plain.hi + 0.4, "{stretched:?}");
+        let again = shortened(stretched, (0.0, 0.3));
+        let same = |one: f64, other: f64| (one - other).abs() < 1e-9;
+        assert!(
+            same(again.lo, plain.lo) && same(again.hi, plain.hi) && same(again.se, plain.se),
+            "{again:?}"
+        );
     }
 
     #[test]

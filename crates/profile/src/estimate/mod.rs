@@ -57,7 +57,8 @@
 //! normal with a deviation of [`METHOD_ERROR`], and up to twice that where threads wait for one another (`method.rs`), which is
 //! measured, and the same at all speedups. It widens every interval, and is no reason to ask for more experiments. Where locks or items are handed over to threads
 //! that wait many thousand times a second, what that costs comes on top (`handover.rs`), and what time slices do where threads that never
-//! block compete for CPUs (`slices.rs`).
+//! block compete for CPUs (`slices.rs`). What goes one way only makes intervals longer on that side: other programs on the same CPUs (`queues.rs`), and clients of which it is not known
+//! whether they wait (`arrivals.rs`).
 //!
 //! **Many regions.** Verdicts given here are about one region and one point; `discovery` takes back those
 //! that could be chance among so many.
@@ -108,6 +109,7 @@ pub use left_out::{LeftOutReason, LeftOutWindows};
 pub use options::{EstimateOptions, METHOD_ERROR, REFERENCE};
 pub use phase::Phase;
 pub use quantiles::{QUANTILES, Quantile, QuantileGain};
+pub use queues::Reach;
 pub use reading::Reading;
 pub use target::Target;
 pub use unsteady::{Trend, Unsteady};
@@ -121,7 +123,9 @@ pub(crate) use level::{ENOUGH_RUNS, Level, gain as level_gain};
 pub(crate) use pair::{Experiments, Pairs, experiments};
 pub(crate) use phase::{TreatedSums, of as phase_of};
 pub(crate) use quantiles::at_rest as quantiles_at_rest;
-pub(crate) use verdict::{NEVER, WORTH, of as verdict_of, without_effect as verdict_without_effect};
+pub(crate) use verdict::{
+    Errors as MethodErrors, NEVER, WORTH, of as verdict_of, without_effect as verdict_without_effect,
+};
 pub(crate) use working::of as working_of;
 
 use crate::units::Speedup;
@@ -143,16 +147,18 @@ pub struct PointEstimate {
     pub disturbed: usize,
     /// Gain per speedup: a slope of 0.5 means 10 % less time per visit at 20 %. `None` without visits.
     pub slope: Option<Estimate>,
-    /// The part of the slope's standard error that more experiments do not make smaller: that of the method.
+    /// The standard error that more experiments do not make smaller: that of the method. Of what goes one way only, what makes the slope less than it seems.
     pub method_error: f64,
     /// The part of that which stands for hand-overs to threads that wait: at large speedups, whatever the gain is.
     pub handover_error: f64,
-    /// The part which stands for time slices of threads that never block, and for CPUs that other programs had when threads woke up: in proportion to the speedup.
+    /// The part which stands for time slices of threads that never block: in proportion to the speedup.
     pub slice_error: f64,
     /// The part which stands for CPUs that slept when a thread was woken: in proportion to the speedup.
     pub waking_error: f64,
-    /// The part which stands for arrivals of which it is not known whether they wait for the program: in proportion to the speedup.
-    pub clock_error: f64,
+    /// How far the slope may be off because other programs used the same CPUs. The side towards zero is in `method_error`.
+    pub crowding: Reach,
+    /// How far it may be off because it is not known whether arrivals wait for the program. It is towards zero, and in `method_error`.
+    pub clocks: Reach,
     /// The part which stands for what is not known of a latency, breakpoints and clients with few connections: in proportion to the speedup.
     pub latency_error: f64,
     /// The share of the time that executing programs and starting threads costs under whatif, 0 to 0.5: gains are corrected for it, and `method_error` has the difference.
@@ -192,7 +198,7 @@ impl PointEstimate {
     /// Takes back a call that would need a chance below `bar`.
     pub(crate) fn doubt(&mut self, bar: f64) {
         let Some(slope) = self.of_noise() else { return };
-        self.verdict = verdict::without_effect(&slope, self.method_error, self.doubts().at(1.0));
+        self.verdict = verdict::without_effect(&slope, self.errors());
         if self.verdict == Verdict::NotEnoughData {
             self.more_blocks = Some(verdict::more_blocks_below(bar, &slope, self.method_error, self.blocks));
         }
@@ -206,7 +212,7 @@ impl PointEstimate {
 
     /// The slope, if nothing but noise were in the way.
     pub(crate) fn of_noise(&self) -> Option<Estimate> {
-        self.slope.map(|slope| interval::narrowed(slope, self.method_error))
+        self.slope.map(|slope| self.doubts().narrow(1.0, slope, self.errors().of_delays))
     }
 
     /// Where the curve bends, if that is known well enough to be told: [`bend`](Self::bend) may lie anywhere in its interval.
@@ -216,11 +222,28 @@ impl PointEstimate {
 
     /// The gain at [`REFERENCE`], likewise: what more experiments can make more certain.
     pub fn effect_by_noise(&self) -> Option<Estimate> {
-        let doubts = self.doubts();
-        let method =
-            REFERENCE.fraction() * (self.method_error.powi(2) - doubts.at(1.0).powi(2)).max(0.0).sqrt();
-        let error = method.hypot(doubts.at(REFERENCE.fraction()));
-        self.effect.map(|effect| interval::narrowed(effect, error))
+        let at = REFERENCE.fraction();
+        self.effect.map(|effect| self.doubts().narrow(at, effect, at * self.errors().of_delays))
+    }
+
+    /// The part of [`method_error`](Self::method_error) that stands for arrivals of which it is not known whether they wait for the program.
+    pub fn clock_error(&self) -> f64 {
+        self.of_one_way(self.clocks)
+    }
+
+    /// The part of it that stands for other programs on the same CPUs.
+    pub fn crowding_error(&self) -> f64 {
+        self.of_one_way(self.crowding)
+    }
+
+    fn of_one_way(&self, reach: Reach) -> f64 {
+        self.slope.map_or(0.0, |slope| reach.towards_zero(slope.value) / interval::NORMAL)
+    }
+
+    /// What verdicts make of the errors of the method.
+    fn errors(&self) -> verdict::Errors {
+        let (doubts, slope) = (self.doubts(), self.slope.map_or(0.0, |slope| slope.value));
+        verdict::Errors::parts(self.method_error, doubts.towards_zero(slope), doubts.longest(1.0))
     }
 
     fn doubts(&self) -> Doubts {
@@ -228,9 +251,10 @@ impl PointEstimate {
             handovers: self.handover_error,
             slices: self.slice_error,
             waking: self.waking_error,
-            clocks: self.clock_error,
             latency: self.latency_error,
             executing: self.executing_error(),
+            crowding: self.crowding,
+            clocks: self.clocks,
         }
     }
 
@@ -277,7 +301,8 @@ pub(crate) fn estimate(
             handover_error: 0.0,
             slice_error: 0.0,
             waking_error: 0.0,
-            clock_error: 0.0,
+            crowding: Reach::default(),
+            clocks: Reach::default(),
             latency_error: 0.0,
             executing: 0.0,
             chance: None,
@@ -304,11 +329,13 @@ pub(crate) fn estimate(
         if limited { arrivals::at_least_none(gain) } else { gain }
     };
     let of_noise = scaled(drawn.slope);
-    let doubts = Doubts::of(experiments, target, phase, of_noise.value);
-    let method_error = (error_of_delay * fit.delay * phase.factor).hypot(doubts.at(1.0));
-    let slope = interval::widened(of_noise, method_error);
-    let verdict = verdict::of(&of_noise, method_error, doubts.at(1.0), fit.blocks());
-    let on_curve = |s: f64, gain: Estimate| interval::widened(scaled(gain), doubts.at(s));
+    let doubts = Doubts::of(experiments, about, phase, of_noise.value);
+    let of_delays = error_of_delay * fit.delay * phase.factor;
+    let method_error = of_delays.hypot(doubts.towards_zero(of_noise.value));
+    let slope = doubts.widen(1.0, interval::widened(of_noise, of_delays));
+    let errors = verdict::Errors { method: method_error, of_delays, in_doubt: doubts.longest(1.0) };
+    let verdict = verdict::of(&of_noise, errors, fit.blocks());
+    let on_curve = |s: f64, gain: Estimate| doubts.widen(s, scaled(gain));
     let dot = |speedup: Speedup| {
         let raw = if speedup.is_zero() { Some(0.0) } else { fit.raw_gain(speedup) };
         let s = speedup.fraction();
@@ -329,7 +356,7 @@ pub(crate) fn estimate(
     }
     let quantiles = match target {
         Target::Latency { begin, end } => {
-            let in_doubt = &|s: f64| doubts.at(s);
+            let in_doubt = &|s: f64| doubts.longest(s);
             let errors = quantiles::Errors { of_delay: error_of_delay, in_doubt, phase: phase.factor };
             quantiles::gains(experiments, &pairs, (begin, end), errors)
         }
@@ -345,7 +372,8 @@ pub(crate) fn estimate(
         handover_error: doubts.handovers,
         slice_error: doubts.slices,
         waking_error: doubts.waking,
-        clock_error: doubts.clocks,
+        crowding: doubts.crowding,
+        clocks: doubts.clocks,
         latency_error: doubts.latency,
         executing,
         chance: Some(verdict::chance(&of_noise, method_error, fit.blocks(), fit.effective_blocks())),
@@ -359,6 +387,6 @@ pub(crate) fn estimate(
         eras_differ: era::differ(&eras),
         eras,
         quantiles,
-        more_blocks: verdict::more_blocks(verdict, &of_noise, method_error, doubts.at(1.0), fit.blocks()),
+        more_blocks: verdict::more_blocks(verdict, &of_noise, errors, fit.blocks()),
     }
 }

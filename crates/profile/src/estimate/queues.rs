@@ -1,16 +1,83 @@
-//! What other programs' use of the CPUs may hide: an error of the method that is known to be there.
+//! What other programs' use of the CPUs may hide: an error of the method that is known to be there, and goes one way.
 //!
 //! A thread that wakes up from a wait for the world and finds its CPU in use by another program waits for it. That wait is taken to be as long in both executions. Where the selected code is
-//! really faster, the thread wants the CPU for less time, and may wait for it less as well: at most in proportion. (`docs/theory.md`, under what is approximate.) Intervals
-//! hold both answers, in windows in which other programs used the machine.
+//! really faster, the thread wants the CPU for less time, and may wait for it less as well: at most in proportion. (`docs/theory.md`, under what is approximate.) So a gain may be
+//! larger than it looks, and not smaller.
+//!
+//! Where the others are the program's own clients, or servers that it asks, what they use of the CPUs belongs to each request: faster code makes them want more of the CPUs, or both wait less. If all CPUs are busy, a
+//! gain is the region's share of all CPU time that is used on the machine, whatever windows show: it may be more or less. The fewer CPUs are busy and the less
+//! threads wait for them, the less of this is so.
+//!
+//! Intervals hold both answers, from windows in which other programs used the machine.
 
-use super::interval::NORMAL;
-use crate::model::{Window, WindowFlags};
+use super::{About, Experiments, Phase, Target};
+use crate::model::WindowFlags;
 
-/// The standard error, no larger than the slope itself, that waits for CPUs add to a slope of `slope`, from the windows with a speedup.
-pub(super) fn error<'a>(treated: impl Iterator<Item = &'a Window>, slope: f64) -> f64 {
+/// Threads that wait for CPUs for this share of the time that they use them are held up by all that others do.
+const MUCH_WAITING: f64 = 1.0 / 8.0;
+/// With this share of the CPUs busy, it makes no difference what others want of them.
+const SOME_BUSY: f64 = 0.5;
+/// With this share, they are as good as all of them.
+const ALL_BUSY: f64 = 0.8;
+
+/// How far a slope may be from the truth, to either side. Gain per speedup.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Reach {
+    /// The truth may be so much less.
+    pub below: f64,
+    /// Or so much more.
+    pub above: f64,
+}
+
+impl Reach {
+    /// What makes a slope of this sign less than it seems.
+    pub fn towards_zero(self, slope: f64) -> f64 {
+        if slope < 0.0 { self.above } else { self.below }
+    }
+
+    /// The longer of both.
+    pub fn longest(self) -> f64 {
+        self.below.max(self.above)
+    }
+
+    /// So that it holds what is so far away, too.
+    pub(super) fn with(self, distance: f64) -> Reach {
+        Reach { below: self.below.max(-distance), above: self.above.max(distance) }
+    }
+}
+
+/// Sums over windows in which other programs used the machine, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    /// CPU time on the machine, idle or not.
+    passed: f64,
+    /// What threads of the program used.
+    used: f64,
+    /// What other programs used.
+    others: f64,
+    /// What all samples stand for, and those in the region.
+    samples: (f64, f64),
+    /// How long threads waited for a CPU.
+    queued: f64,
+}
+
+/// How far a slope of `slope` may be off.
+pub(super) fn reach(experiments: &Experiments<'_>, about: About<'_>, phase: &Phase, slope: f64) -> Reach {
+    let shrunk = slope * waits_of_woken(experiments);
+    match about.target {
+        // What waits are worth for a latency depends on when they are.
+        Target::Latency { .. } => Reach::default().with(shrunk).with(-shrunk),
+        Target::Throughput(_) => {
+            let share = about.cpus.and_then(|cpus| of_all_cpu_time(experiments, cpus, phase, slope));
+            Reach::default().with(shrunk).with(share.unwrap_or(0.0))
+        }
+    }
+}
+
+/// How long woken threads waited for CPUs that others had, by what threads of the program used; at most 1.
+fn waits_of_woken(experiments: &Experiments<'_>) -> f64 {
     let (mut used, mut queued) = (0.0, 0.0);
-    for window in treated {
+    for window in experiments.treated() {
         let Some(audit) = window.audit else { continue };
         let pauses = audit.pausing.get() as f64;
         used += (audit.cpu.get() as f64 - audit.sliced.get() as f64 - pauses).max(0.0);
@@ -21,32 +88,96 @@ pub(super) fn error<'a>(treated: impl Iterator<Item = &'a Window>, slope: f64) -
             queued += waits * world / (world + threads).max(1.0);
         }
     }
-    if used > 0.0 { slope.abs() * (queued / used).min(1.0) / NORMAL } else { 0.0 }
+    if used > 0.0 { (queued / used).min(1.0) } else { 0.0 }
+}
+
+/// How far a slope is from the region's share of all CPU time that is used on a machine with so many CPUs, as far as threads wait for them. `None` where others hardly use any.
+fn of_all_cpu_time(experiments: &Experiments<'_>, cpus: u32, phase: &Phase, slope: f64) -> Option<f64> {
+    let mut sums = Sums::default();
+    for window in experiments.baselines().filter(|window| window.flags.has(WindowFlags::BUSY)) {
+        let (Some(audit), Some(busy)) = (window.audit, window.busy) else { continue };
+        let passed = window.elapsed.get() as f64 * f64::from(cpus);
+        sums.passed += passed;
+        sums.used += audit.cpu.get() as f64;
+        sums.others += busy * passed;
+        sums.samples.0 += window.total_weight.get() as f64;
+        sums.samples.1 += window.region_weight.get() as f64;
+        sums.queued += audit.queued.get() as f64;
+    }
+    let all = sums.used + sums.others;
+    if sums.used <= 0.0 || sums.samples.0 <= 0.0 {
+        return None;
+    }
+    let share = sums.samples.1 / sums.samples.0 * (sums.used / all) * phase.factor;
+    let waiting = (sums.queued / sums.used / MUCH_WAITING).min(1.0);
+    let full = ((all / sums.passed - SOME_BUSY) / (ALL_BUSY - SOME_BUSY)).clamp(0.0, 1.0);
+    Some((share - slope) * waiting * full)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::estimate::simulation::window;
-    use crate::model::Audit;
+    use crate::estimate::experiments;
+    use crate::estimate::simulation::{POINT, about, window};
+    use crate::model::{Audit, PointId, Window};
     use crate::units::{Nanos, Speedup};
 
-    /// A window in which threads ran, waited for CPUs, for the world and for each other for so many milliseconds.
-    fn one([cpu, queued, in_world, in_waits]: [u64; 4], flags: WindowFlags) -> f64 {
+    const SLOPE: f64 = 0.3;
+    const THROUGHPUT: Target = Target::Throughput(POINT);
+
+    /// Windows of 100 ms on two CPUs, of which others use this share, with and without a speedup. Threads ran, waited for CPUs, for the world and for each other for so
+    /// many milliseconds; two fifths of their samples are in the region.
+    fn windows([cpu, queued, in_world, in_waits]: [u64; 4], others: f64) -> Vec<Window> {
         let [cpu, queued, in_world, in_waits] = [cpu, queued, in_world, in_waits].map(Nanos::from_millis);
         let audit = Audit { cpu, queued, in_world, in_waits, ..Audit::default() };
-        let all = Speedup::from_percent(100).unwrap();
-        error([Window { audit: Some(audit), flags, ..window(0, 0, all) }].iter(), 0.3) * NORMAL
+        let flags = if others > WindowFlags::BUSY_ABOVE { WindowFlags::BUSY } else { WindowFlags::NONE };
+        let one = |index, speedup| Window {
+            audit: Some(audit),
+            busy: Some(others),
+            flags,
+            ..window(0, index, speedup)
+        };
+        vec![one(0, Speedup::ZERO), one(1, Speedup::from_percent(100).unwrap())]
+    }
+
+    fn of(windows: &[Window], about: About<'_>, slope: f64) -> Reach {
+        reach(&experiments(windows).0[0], about, &Phase::ALWAYS, slope)
+    }
+
+    fn close(one: Reach, other: [f64; 2]) -> bool {
+        (one.below - other[0]).abs() < 1e-9 && (one.above - other[1]).abs() < 1e-9
     }
 
     #[test]
     fn what_a_server_waited_for_cpus_may_be_saved_as_well() {
-        let busy = WindowFlags::BUSY;
-        assert!((one([50, 50, 20, 0], busy) - 0.3).abs() < 1e-9);
-        assert!((one([50, 50, 20, 20], busy) - 0.15).abs() < 1e-9, "half of the waits were for threads");
-        assert!((one([50, 500, 20, 0], busy) - 0.3).abs() < 1e-9, "as much again");
-        assert_eq!(one([50, 50, 20, 0], WindowFlags::NONE), 0.0, "no other program was there");
-        assert_eq!(one([50, 50, 0, 20], busy), 0.0);
-        assert_eq!(one([0, 50, 20, 0], busy), 0.0);
+        let one = |times, others| of(&windows(times, others), about(THROUGHPUT), SLOPE);
+        assert!(close(one([50, 50, 20, 0], 0.5), [0.0, 0.3]));
+        assert!(close(one([50, 50, 20, 20], 0.5), [0.0, 0.15]), "half of the waits were for threads");
+        assert!(close(one([50, 500, 20, 0], 0.5), [0.0, 0.3]), "as much again");
+        assert!(close(one([50, 50, 20, 0], 0.05), [0.0, 0.0]), "no other program was there");
+        assert!(close(one([50, 50, 0, 20], 0.5), [0.0, 0.0]));
+        assert!(close(one([0, 50, 20, 0], 0.5), [0.0, 0.0]));
+        let harm = of(&windows([50, 50, 20, 0], 0.5), about(THROUGHPUT), -SLOPE);
+        assert!(close(harm, [0.3, 0.0]), "a loss may be larger: {harm:?}");
+    }
+
+    #[test]
+    fn what_clients_on_the_same_machine_use_belongs_to_each_request() {
+        let serving = About { cpus: Some(2), ..about(THROUGHPUT) };
+        let one = |times, others, slope| of(&windows(times, others), serving, slope);
+        // All CPUs are busy, half of them with others: the region has a fifth of all CPU time.
+        assert!(close(one([100, 50, 20, 20], 0.5, 0.5), [0.3, 0.125]));
+        assert!(close(one([100, 50, 0, 20], 0.5, 0.1), [0.0, 0.1]));
+        assert!(close(one([100, 50, 0, 20], 0.5, -0.1), [0.0, 0.3]));
+        // Hardly any of the time is waited for a CPU, or a CPU is always idle.
+        assert!(close(one([100, 5, 0, 20], 0.5, 0.1), [0.0, 0.04]));
+        assert!(close(one([70, 50, 0, 20], 0.15, 0.1), [0.0, 0.0]));
+    }
+
+    #[test]
+    fn of_a_latency_it_is_not_known_which_way_it_goes() {
+        let latency = Target::Latency { begin: PointId::new(1), end: PointId::new(2) };
+        let serving = About { cpus: Some(2), ..about(latency) };
+        assert!(close(of(&windows([50, 50, 20, 0], 0.5), serving, SLOPE), [0.3, 0.3]));
     }
 }

@@ -78,10 +78,32 @@ impl Verdict {
     }
 }
 
-/// The verdict on a slope, estimated from `blocks` blocks: `slope` is what noise leaves of it, and
-/// `method_error` the standard error of the method besides, of which `doubt` is the part of hand-overs and time slices.
-pub(crate) fn of(slope: &Estimate, method_error: f64, doubt: f64, blocks: usize) -> Verdict {
-    let whole = interval::widened(*slope, method_error);
+/// Standard errors of the method.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Errors {
+    /// All that can make a slope less than it seems.
+    pub(crate) method: f64,
+    /// The part of inserted delays that are not exact.
+    pub(crate) of_delays: f64,
+    /// What is known to be wrong besides, hand-overs, time slices and the like, whichever way is longer.
+    pub(crate) in_doubt: f64,
+}
+
+impl Errors {
+    /// Where `doubts` of the error of the method are no inserted delays, and may be as large as `in_doubt` the other way.
+    pub(super) fn parts(method: f64, doubts: f64, in_doubt: f64) -> Errors {
+        Errors { method, of_delays: (method.powi(2) - doubts.powi(2)).max(0.0).sqrt(), in_doubt }
+    }
+
+    /// Where all of them go either way.
+    pub(crate) fn either_way(method: f64, in_doubt: f64) -> Errors {
+        Errors::parts(method, in_doubt, in_doubt)
+    }
+}
+
+/// The verdict on a slope, estimated from `blocks` blocks: `slope` is what noise leaves of it.
+pub(crate) fn of(slope: &Estimate, errors: Errors, blocks: usize) -> Verdict {
+    let whole = interval::widened(*slope, errors.method);
     if blocks < ENOUGH_BLOCKS {
         Verdict::NotEnoughData
     } else if whole.lo > WORTH {
@@ -89,15 +111,15 @@ pub(crate) fn of(slope: &Estimate, method_error: f64, doubt: f64, blocks: usize)
     } else if whole.hi < -WORTH {
         Verdict::Hurts
     } else {
-        without_effect(slope, method_error, doubt)
+        without_effect(slope, errors)
     }
 }
 
 /// The verdict on a slope that may well be zero; the arguments are those of [`of`].
-pub(crate) fn without_effect(slope: &Estimate, method_error: f64, doubt: f64) -> Verdict {
+pub(crate) fn without_effect(slope: &Estimate, errors: Errors) -> Verdict {
     // What they may be worth is no reason to call more than usual nothing, but to call less so.
-    let nothing = nothing((method_error.powi(2) - doubt.powi(2)).max(0.0).sqrt());
-    let slope = interval::widened(*slope, doubt);
+    let nothing = nothing(errors.of_delays);
+    let slope = interval::widened(*slope, errors.in_doubt);
     if slope.lo > -nothing && slope.hi < nothing { Verdict::NoEffect } else { Verdict::NotEnoughData }
 }
 
@@ -157,13 +179,7 @@ fn until_noise_is_small(slope: &Estimate, method_error: f64, blocks: usize) -> u
 
 /// About how many more blocks would settle it, if the estimate stays where it is: intervals shrink with
 /// the root of the number of blocks, as far as they come from noise. The arguments are those of [`of`].
-pub(super) fn more_blocks(
-    verdict: Verdict,
-    slope: &Estimate,
-    method_error: f64,
-    doubt: f64,
-    blocks: usize,
-) -> Option<u32> {
+pub(super) fn more_blocks(verdict: Verdict, slope: &Estimate, errors: Errors, blocks: usize) -> Option<u32> {
     if verdict != Verdict::NotEnoughData {
         return None;
     }
@@ -174,13 +190,13 @@ pub(super) fn more_blocks(
     }
     // The widest interval around this value that has a verdict: above what is worth having, with the error of the
     // method, or within what is nothing.
-    let method = interval::NORMAL * method_error;
+    let method = interval::NORMAL * errors.method;
     let above = (slope.value.abs() - WORTH).max(0.0).powi(2) - method.powi(2);
-    let within = nothing((method_error.powi(2) - doubt.powi(2)).max(0.0).sqrt()) - slope.value.abs();
-    let within = within.max(0.0).powi(2) - (interval::NORMAL * doubt).powi(2);
+    let within = nothing(errors.of_delays) - slope.value.abs();
+    let within = within.max(0.0).powi(2) - (interval::NORMAL * errors.in_doubt).powi(2);
     let settled = above.max(within).max(0.0).sqrt();
     if settled == 0.0 {
-        let needed = until_noise_is_small(slope, method_error.max(doubt), blocks);
+        let needed = until_noise_is_small(slope, errors.method.max(errors.in_doubt), blocks);
         return Some(needed.max(missing as u32));
     }
     let needed = blocks as f64 * (half / settled).powi(2) - blocks as f64;
@@ -208,7 +224,7 @@ mod tests {
             (-0.3, -0.1, 20, Verdict::Hurts),
             (f64::NEG_INFINITY, f64::INFINITY, 20, Verdict::NotEnoughData),
         ] {
-            assert_eq!(of(&slope(lo, hi), 0.0, 0.0, blocks), verdict, "[{lo}, {hi}] of {blocks}");
+            assert_eq!(of(&slope(lo, hi), Errors::default(), blocks), verdict, "[{lo}, {hi}] of {blocks}");
         }
     }
 
@@ -220,7 +236,7 @@ mod tests {
             (0.12, 0.13, Verdict::Helps),
             (-0.20, 0.20, Verdict::NotEnoughData),
         ] {
-            assert_eq!(of(&slope(lo, hi), 0.03, 0.0, 20), verdict, "[{lo}, {hi}]");
+            assert_eq!(of(&slope(lo, hi), Errors::either_way(0.03, 0.0), 20), verdict, "[{lo}, {hi}]");
         }
     }
 
@@ -242,20 +258,35 @@ mod tests {
     #[test]
     fn four_times_the_blocks_halve_the_interval() {
         let wide = slope(-0.08, 0.12); // ±0.10 around 0.02; within ±0.03 it is settled
-        assert_eq!(more_blocks(Verdict::NotEnoughData, &wide, 0.0, 0.0, 9), Some(91));
-        assert_eq!(more_blocks(Verdict::Helps, &wide, 0.0, 0.0, 9), None);
-        assert_eq!(more_blocks(Verdict::NotEnoughData, &slope(0.5, 0.6), 0.0, 0.0, 2), Some(3));
+        assert_eq!(more_blocks(Verdict::NotEnoughData, &wide, Errors::either_way(0.0, 0.0), 9), Some(91));
+        assert_eq!(more_blocks(Verdict::Helps, &wide, Errors::either_way(0.0, 0.0), 9), None);
+        assert_eq!(
+            more_blocks(Verdict::NotEnoughData, &slope(0.5, 0.6), Errors::either_way(0.0, 0.0), 2),
+            Some(3)
+        );
         // What is within the error of the method is nothing: ±0.05 and as much.
-        assert_eq!(more_blocks(Verdict::NotEnoughData, &wide, 0.05 / interval::NORMAL, 0.0, 9), Some(6));
+        assert_eq!(
+            more_blocks(Verdict::NotEnoughData, &wide, Errors::either_way(0.05 / interval::NORMAL, 0.0), 9),
+            Some(6)
+        );
         // A method that is off by 0.4 does not make 0.3 nothing, and no number of experiments settles it.
-        assert_eq!(of(&slope(0.25, 0.35), 0.2, 0.0, 20), Verdict::NotEnoughData);
+        assert_eq!(of(&slope(0.25, 0.35), Errors::either_way(0.2, 0.0), 20), Verdict::NotEnoughData);
         // A slope of zero settles nothing where hand-overs may be worth more.
-        assert_eq!(of(&slope(-0.01, 0.01), 0.03, 0.0, 20), Verdict::NoEffect);
-        assert_eq!(of(&slope(-0.01, 0.01), 0.10, 0.095, 20), Verdict::NotEnoughData);
-        assert_eq!(more_blocks(Verdict::NotEnoughData, &slope(0.25, 0.35), 0.2, 0.0, 20), Some(1_000_000));
+        assert_eq!(of(&slope(-0.01, 0.01), Errors::either_way(0.03, 0.0), 20), Verdict::NoEffect);
+        assert_eq!(of(&slope(-0.01, 0.01), Errors::either_way(0.10, 0.095), 20), Verdict::NotEnoughData);
+        assert_eq!(
+            more_blocks(Verdict::NotEnoughData, &slope(0.25, 0.35), Errors::either_way(0.2, 0.0), 20),
+            Some(1_000_000)
+        );
         // But with few of them it may still turn out to be something else.
-        assert_eq!(more_blocks(Verdict::NotEnoughData, &slope(-0.2, 0.8), 0.2, 0.0, 5), Some(4));
+        assert_eq!(
+            more_blocks(Verdict::NotEnoughData, &slope(-0.2, 0.8), Errors::either_way(0.2, 0.0), 5),
+            Some(4)
+        );
         // No number of experiments settles what hand-overs or time slices may be worth.
-        assert_eq!(more_blocks(Verdict::NotEnoughData, &slope(0.01, 0.03), 0.2, 0.2, 20), Some(1_000_000));
+        assert_eq!(
+            more_blocks(Verdict::NotEnoughData, &slope(0.01, 0.03), Errors::either_way(0.2, 0.2), 20),
+            Some(1_000_000)
+        );
     }
 }

@@ -2,7 +2,9 @@
 
 use super::Worth;
 use crate::discovery;
-use crate::estimate::{Verdict, WORTH, arrivals_limit, beyond, verdict_of, verdict_without_effect};
+use crate::estimate::{
+    MethodErrors, Verdict, WORTH, arrivals_limit, beyond, verdict_of, verdict_without_effect,
+};
 
 impl Worth {
     /// How often chance alone would show so large a slope where there is none worth having (below 0.02).
@@ -28,10 +30,11 @@ pub fn verdicts(all: &[(&Worth, f64)]) -> Vec<Verdict> {
     let called = discovery::called(&chances);
     let last = called.checked_sub(1).map_or(-1.0, |last| chances[last]);
     let of = |(worth, doubt): &(&Worth, f64)| {
-        let verdict = verdict_of(&worth.of_noise, worth.method_error, *doubt, worth.blocks);
+        let errors = MethodErrors::either_way(worth.method_error, *doubt);
+        let verdict = verdict_of(&worth.of_noise, errors, worth.blocks);
         let is_call = matches!(verdict, Verdict::Helps | Verdict::Hurts);
         if is_call && worth.chance() > last {
-            verdict_without_effect(&worth.of_noise, worth.method_error, *doubt)
+            verdict_without_effect(&worth.of_noise, errors)
         } else {
             verdict
         }

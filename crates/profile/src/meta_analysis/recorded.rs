@@ -65,7 +65,7 @@ impl<'r> Recorded<'r> {
 
     fn about(&self, target: Target) -> About<'static> {
         let shortest = self.shortest.get(&target).copied().unwrap_or_default();
-        About { target, drifts: &[], of_runs: &[], shortest }
+        About { target, drifts: &[], of_runs: &[], shortest, cpus: self.rows.cpus_of_servers() }
     }
 }
 

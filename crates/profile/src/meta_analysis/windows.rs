@@ -18,7 +18,8 @@ impl HostSlope {
         target: Target,
         observed: Nanos,
     ) -> HostSlope {
-        let about = About { target, drifts: &[], of_runs: &[], shortest: shortest(target, windows) };
+        let shortest = shortest(target, windows);
+        let about = About { target, drifts: &[], of_runs: &[], shortest, cpus: None };
         let (all, _) = experiments(windows);
         let of_region = all.iter().find(|experiments| experiments.region == region);
         let terms = of_region.map(|experiments| experiments.pairs(about).terms()).unwrap_or_default();

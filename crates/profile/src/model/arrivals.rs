@@ -20,16 +20,20 @@ impl Arrivals {
     /// Whether all of these were treated right from the beginning: it is known that they waited for the program's answers, as which they were treated before, or all that is known is what the user has said. Listeners
     /// that hardly had new connections say nothing.
     pub fn were_treated_right(all: &[Arrivals]) -> bool {
-        const HARDLY_ANY: u64 = 40;
-        let is_used = |one: &&Arrivals| match one.kind {
-            ArrivalKind::Listener => one.count > HARDLY_ANY,
-            ArrivalKind::Own => false,
-            _ => true,
-        };
-        let mut used = all.iter().filter(is_used).peekable();
+        let mut used = all.iter().filter(|one| one.is_used()).peekable();
         let is_right =
             |clock| matches!(clock, ArrivalClock::Closed | ArrivalClock::SaidClosed | ArrivalClock::SaidOpen);
         used.peek().is_some() && used.all(|one| is_right(one.clock))
+    }
+
+    /// Whether there were enough of them, from other programs, to say anything.
+    pub fn is_used(&self) -> bool {
+        const HARDLY_ANY: u64 = 40;
+        match self.kind {
+            ArrivalKind::Listener => self.count > HARDLY_ANY,
+            ArrivalKind::Own => false,
+            _ => true,
+        }
     }
 }
 

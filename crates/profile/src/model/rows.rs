@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Function, FunctionId, Point, PointId, Production, Region, RegionId, Session, SessionId, Snippet,
-    StackFrame, StackId, StackSamples, Warning, Window,
+    Arrivals, Function, FunctionId, Point, PointId, Production, Region, RegionId, Session, SessionId,
+    Snippet, StackFrame, StackId, StackSamples, Warning, Window,
 };
 use crate::units::Nanos;
 
@@ -36,6 +36,12 @@ pub struct Rows {
 }
 
 impl Rows {
+    /// How many CPUs the machine has, where other programs' requests, or their answers, came to the program.
+    pub(crate) fn cpus_of_servers(&self) -> Option<u32> {
+        let serves = |session: &&Session| session.arrivals.iter().any(Arrivals::is_used);
+        self.sessions.iter().filter(serves).map(|session| session.start.cpus).max()
+    }
+
     /// The warnings with this code, those of the first session first.
     pub(crate) fn warned<'r>(&'r self, code: &'r str) -> impl DoubleEndedIterator<Item = &'r Warning> {
         self.warnings.iter().map(|(_, warning)| warning).filter(move |warning| warning.code == code)

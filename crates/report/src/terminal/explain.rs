@@ -2,7 +2,7 @@
 
 use profile::{
     ArrivalClock, ArrivalKind, Arrivals, Audited, BlockRow, Estimate, Explanation, Nanos, Phase,
-    PointEstimate, PointExplanation, PointSummary, Reading, Session, Shares, SpeedupSum, Target,
+    PointEstimate, PointExplanation, PointSummary, Reach, Reading, Session, Shares, SpeedupSum, Target,
     WithoutEstimate, Working, counted, printable,
 };
 
@@ -340,9 +340,17 @@ fn verdict(estimate: &PointEstimate, factor: f64) -> Vec<String> {
     if estimate.slice_error > 0.005 {
         lines.push(format!(
             "CPUs: of that, {} stands for threads that never block while others want their CPUs (really faster, they would use their \
-             time slices for more work; in virtual time the slices are shorter), and for those that wake up and wait for a CPU that another \
-             program has",
+             time slices for more work; in virtual time the slices are shorter)",
             fraction(estimate.slice_error)
+        ));
+    }
+    let Reach { below, above } = estimate.crowding;
+    if below.max(above) > 0.005 {
+        lines.push(format!(
+            "other programs: they used the same CPUs, so that the slope may be {} less, or {} more: threads that wake up may wait less for a CPU where code is \
+             really faster, and what clients use on the same machine belongs to each request",
+            fraction(below),
+            fraction(above)
         ));
     }
     if estimate.waking_error > 0.005 {
@@ -352,11 +360,11 @@ fn verdict(estimate: &PointEstimate, factor: f64) -> Vec<String> {
             fraction(estimate.waking_error)
         ));
     }
-    if estimate.clock_error > 0.005 {
+    if estimate.clock_error() > 0.005 {
         lines.push(format!(
             "arrivals: of that, {} stands for requests that threads wait for, and of which it could not be found out whether they wait for \
              the program (a closed loop) or come at times of their own (an open loop), where nothing makes them come sooner",
-            fraction(estimate.clock_error)
+            fraction(estimate.clock_error())
         ));
     }
     if estimate.latency_error > 0.005 {
