@@ -20,6 +20,7 @@ mod balance;
 mod calls;
 mod candidates;
 mod circles;
+mod clients;
 mod clocks;
 mod code_scope;
 mod dead_slots;

@@ -32,6 +32,10 @@ pub enum Warning {
     )]
     ChosenFiles { files: Vec<String> },
 
+    /// At least one, and the share of the machine that they used.
+    #[error("its clients ({}) run on the same machine and used {:.0} % of its CPUs", failure::list(.names, NAMED), .share * 100.0)]
+    ClientsHere { names: Vec<String>, share: f64 },
+
     #[error("a progress point could not be counted when its library was loaded: {why}")]
     PointNotCounted { why: String },
 
@@ -202,6 +206,7 @@ impl Warning {
             Self::RegionWithoutSamples { .. } => "region-without-samples",
             Self::ChosenPoint { .. } => profile::Warning::CHOSEN_POINT,
             Self::ChosenFiles { .. } => profile::Warning::CHOSEN_FILES,
+            Self::ClientsHere { .. } => profile::Warning::CLIENTS_HERE,
             Self::PointNotCounted { .. } => "point-not-counted",
             Self::SampledPoint { .. } => "sampled-point",
             Self::UserTimeOnly { .. } => "user-time-only",
@@ -245,6 +250,9 @@ impl Warning {
             Self::RegionWithoutSamples { advice, .. } => advice,
             Self::ChosenPoint { .. } => {
                 "if that is no unit of work, name a place where one is done: -p FILE:LINE or -p NAME (whatif points suggests some)"
+            }
+            Self::ClientsHere { .. } => {
+                "what clients use belongs to each request, and the numbers allow for that; if they are elsewhere in production, let them be so in the measurement"
             }
             Self::ChosenFiles { .. } => "name what is to be looked into with --binary GLOB",
             Self::PointNotCounted { .. } => "place fewer points, or mark them in the source",

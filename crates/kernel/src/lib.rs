@@ -10,6 +10,7 @@
 //! * [`clock`]: the monotonic clock, and sleeping until a point on it.
 //! * [`mod@maps`]: what a process has mapped where.
 //! * [`name_spaces`]: running this program inside of those of another process.
+//! * [`connections`]: who has the other ends of TCP connections.
 //! * [`cpu`]: who uses the machine's CPUs.
 //! * [`signals`]: the dispositions this process was started with, and dying by a signal.
 //! * [`child`]: starting a program as if we were not there.
@@ -44,6 +45,7 @@ mod bpf;
 mod btf;
 pub mod child;
 pub mod clock;
+pub mod connections;
 pub mod cpu;
 mod event;
 mod file_size_limit;

@@ -12,7 +12,7 @@ use crate::estimate::{
 };
 use crate::load::Load;
 use crate::model::{
-    Arrivals, Point, PointId, PointKind, Region, RegionId, Rows, Session, SessionId, Warning, Window,
+    Arrivals, Point, PointId, PointKind, Region, RegionId, Rows, Served, Session, SessionId, Warning, Window,
     WindowFlags,
 };
 use crate::production;
@@ -178,7 +178,7 @@ impl Profile {
         let treated = estimate::TreatedSums::of(&rows.windows);
         let period =
             rows.sessions.iter().map(|session| session.start.sample_period).max().unwrap_or_default();
-        let cpus = rows.cpus_of_servers();
+        let served = rows.served();
         let mut regions = Vec::new();
         for of_region in &experiments {
             if !of_region.has_baseline() {
@@ -210,7 +210,7 @@ impl Profile {
                 points: points
                     .iter()
                     .map(|point| {
-                        let about = point.about(&drift, &run_drift, cpus);
+                        let about = point.about(&drift, &run_drift, served);
                         estimate::estimate(of_region, about, &phase, options)
                     })
                     .collect(),
@@ -285,13 +285,14 @@ impl Profile {
 }
 
 impl PointSummary {
-    fn about<'a>(&self, drifts: &'a [Drift], of_runs: &'a [RunDrift], cpus: Option<u32>) -> About<'a> {
-        About { target: self.target, drifts, of_runs, shortest: self.shortest, cpus }
+    fn about<'a>(&self, drifts: &'a [Drift], of_runs: &'a [RunDrift], served: Served) -> About<'a> {
+        let Served { cpus, clients_are_here } = served;
+        About { target: self.target, drifts, of_runs, shortest: self.shortest, cpus, clients_are_here }
     }
 
     /// What `profile`, whose point it is, knows of it.
     pub(crate) fn about_in<'a>(&self, profile: &'a Profile) -> About<'a> {
-        self.about(&profile.drift, &profile.run_drift, profile.rows.cpus_of_servers())
+        self.about(&profile.drift, &profile.run_drift, profile.rows.served())
     }
 }
 

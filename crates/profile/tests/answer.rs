@@ -383,6 +383,20 @@ fn changed(is_busy: bool, change: impl Fn(&mut PointEstimate)) -> Profile {
     profile
 }
 
+#[test]
+fn what_clients_use_of_the_cpus_is_no_reason_to_doubt() {
+    let mut profile = changed(true, |_| ());
+    assert_eq!(only(&profile).badge.quality, Quality::Noisy);
+    let advice = "clients are in the numbers".to_owned();
+    let here = Warning { code: Warning::CLIENTS_HERE.into(), message: "they are here".into(), advice };
+    let session = profile.rows.sessions[0].id;
+    profile.rows.warnings.push((session, here));
+    assert_eq!(only(&profile).badge.quality, Quality::Good);
+    // Without any arrivals there are no clients.
+    profile.rows.sessions[0].arrivals.clear();
+    assert_eq!(only(&profile).badge.quality, Quality::Noisy);
+}
+
 const NEVER: u32 = 1_000_000;
 
 /// To an estimate.

@@ -5,6 +5,7 @@ mod whole;
 
 pub use whole::Whole;
 
+use crate::clients::Clients;
 use crate::clocks::{self, Clocks};
 use crate::experiment::{Offer, Shown};
 use crate::heat::{self, Heat};
@@ -70,6 +71,7 @@ pub struct Series<'a> {
     program: ProgramUse,
     cpu: Option<CpuUse>,
     busy: Option<f64>,
+    clients: Clients,
     clocks: Clocks,
     begin: Instant,
     saved: Instant,
@@ -103,6 +105,7 @@ impl<'a> Series<'a> {
             cpu: program.now(&target.roots(), &|pid| shared.memory().slots.has_process(pid)).ok(),
             program,
             busy: None,
+            clients: Clients::default(),
             clocks: Clocks::new(options.duration),
             begin: Instant::now(),
             saved: Instant::now(),
@@ -222,6 +225,7 @@ impl<'a> Series<'a> {
         self.record(&mut held, &mut outcome)?;
         self.session.threads(&self.threads.so_far())?;
         self.session.overhead(self.overhead.so_far())?;
+        self.clients.warning().map_or(Ok(()), |warning| self.session.warn(&warning))?;
         outcome.delayed = conductor.delayed();
         self.progress.finish();
         Ok(outcome)
@@ -400,6 +404,7 @@ impl<'a> Series<'a> {
         let tallies = Tallies::of(&lock(self.observer), self.session, monotonic());
         self.session.samples(tallies, delayed, memory.slots.totals().lost)?;
         self.session.arrivals(memory)?;
+        self.clients.look(memory, self.target.roots().first().copied(), self.busy);
         self.session.threads(&self.threads.so_far())?;
         self.session.overhead(self.overhead.so_far())?;
         match self.runs.hint.as_ref().and_then(Hint::costs) {

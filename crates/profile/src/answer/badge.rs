@@ -209,7 +209,10 @@ fn too_little_of_all(profile: &Profile) -> Badge {
 /// What makes the numbers of the best piece uncertain, the gravest reason first.
 fn noise(profile: &Profile, point: &PointSummary, best: &Piece) -> Option<Badge> {
     let estimate = best.estimate.as_ref()?;
-    if let (Some(share), Some(quieter)) = (profile.doubts.others(), profile.quieter()) {
+    // What clients use is in the numbers.
+    if let (Some(share), Some(quieter)) = (profile.doubts.others(), profile.quieter())
+        && !profile.rows.served().clients_are_here
+    {
         let advice = format!("the intervals allow for that; {quieter} for narrower ones");
         return Some(Badge::new(Quality::Noisy, used_by_others(share), advice));
     }
@@ -223,10 +226,14 @@ fn noise(profile: &Profile, point: &PointSummary, best: &Piece) -> Option<Badge>
     if half > NARROW && half > WIDE * effect.value.abs() {
         let limited = estimate.clock_error().max(estimate.latency_error)
             > estimate.slope.map_or(0.0, |slope| slope.se / 2.0);
-        let advice = if limited {
-            "give it more connections, or less load, so that it shows which requests wait for answers"
-        } else {
-            "measure more, into the same recording"
+        let is_crowded = estimate.crowding.longest() > half / REFERENCE.fraction() / 2.0;
+        let advice = match profile.quieter().filter(|_| is_crowded) {
+            _ if limited => {
+                "give it more connections, or less load, so that it shows which requests wait for answers"
+                    .into()
+            }
+            Some(quieter) => format!("{quieter}, and measure again, into a new recording"),
+            None => "measure more, into the same recording".into(),
         };
         let cause = format!("the interval of {} is wide ({} %)", best.name, super::percent_range(&effect));
         return Some(Badge::new(Quality::Noisy, cause, advice));

@@ -24,6 +24,8 @@ pub(crate) struct About<'a> {
     pub(crate) shortest: Nanos,
     /// How many CPUs the machine has, where the program serves requests of other programs, or asks them.
     pub(crate) cpus: Option<u32>,
+    /// Whether nearly all that used the machine beside the program were those: its clients, or those that it asks.
+    pub(crate) clients_are_here: bool,
 }
 
 impl About<'_> {

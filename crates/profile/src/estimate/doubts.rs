@@ -2,8 +2,7 @@
 
 use super::interval::{self, NORMAL};
 use super::{
-    About, Estimate, Experiments, Phase, Reach, arrivals, executing, handover, latency, queues, slices,
-    wakeups,
+    Estimate, Experiments, Phase, Reach, Target, arrivals, executing, handover, latency, slices, wakeups,
 };
 
 /// Standard errors of the method that are known to be there, as far as they go at large speedups.
@@ -20,17 +19,22 @@ pub(super) struct Doubts {
 }
 
 impl Doubts {
-    /// By the windows of a region, whose slope is about `slope`.
-    pub(super) fn of(experiments: &Experiments<'_>, about: About<'_>, phase: &Phase, slope: f64) -> Doubts {
+    /// By the windows of a region, whose slope is about `slope`, and may be so far off because others used the CPUs.
+    pub(super) fn of(
+        experiments: &Experiments<'_>,
+        target: Target,
+        phase: &Phase,
+        (slope, crowding): (f64, Reach),
+    ) -> Doubts {
         let (baselines, treated) = (|| experiments.baselines(), || experiments.treated());
         Doubts {
             handovers: handover::error(baselines()) * phase.factor,
             slices: slices::error(treated()) * phase.factor,
             waking: wakeups::error(baselines()) * phase.factor,
-            latency: latency::error(baselines(), treated(), about.target, slope),
-            executing: executing::error(executing::share(baselines(), about.target), slope),
-            crowding: queues::reach(experiments, about, phase, slope),
-            clocks: arrivals::reach(baselines(), about.target, slope),
+            latency: latency::error(baselines(), treated(), target, slope),
+            executing: executing::error(executing::share(baselines(), target), slope),
+            crowding,
+            clocks: arrivals::reach(baselines(), target, slope),
         }
     }
 

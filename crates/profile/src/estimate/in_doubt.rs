@@ -2,7 +2,7 @@
 
 use super::doubts::Doubts;
 use super::interval::around;
-use super::{About, EstimateOptions, Experiments, Phase, Target, arrivals, executing, method};
+use super::{About, EstimateOptions, Experiments, Phase, arrivals, executing, method, queues};
 
 /// How exact a slope is, apart from noise. Standard errors, of gain per speedup.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,11 +19,12 @@ pub struct InDoubt {
 pub(crate) fn corrected(
     (slope, se): (f64, f64),
     experiments: &Experiments<'_>,
-    target: Target,
+    about: About<'_>,
     phase: &Phase,
 ) -> (f64, f64) {
     let scaled = phase.scale(around(slope, se, usize::MAX));
-    let corrected = executing::without(executing::share(experiments.baselines(), target), scaled);
+    let corrected = executing::without(executing::share(experiments.baselines(), about.target), scaled);
+    let corrected = corrected.moved(queues::crowding(experiments, about, phase, corrected.value).shift);
     (corrected.value, corrected.se)
 }
 
@@ -38,7 +39,8 @@ pub(crate) fn in_doubt(
     let pairs = experiments.pairs(about);
     let delay = pairs.delay(pairs.level());
     let of_delay = method::error(experiments.treated(), options.method_error);
-    let of_doubts = Doubts::of(experiments, about, phase, slope).longest(1.0);
+    let crowding = queues::crowding(experiments, about, phase, slope).reach;
+    let of_doubts = Doubts::of(experiments, about.target, phase, (slope, crowding)).longest(1.0);
     let method_error = (of_delay * delay * phase.factor).hypot(of_doubts);
     let has_limit = arrivals::limit(experiments.baselines(), about.target);
     method_error.is_finite().then_some(InDoubt { method_error, of_doubts, has_limit })

@@ -34,6 +34,12 @@ impl Estimate {
         self.half_width() < REFERENCE.fraction()
     }
 
+    /// The same, with all of it so much more.
+    pub(super) fn moved(self, by: f64) -> Estimate {
+        let Estimate { value, se, lo, hi } = self;
+        Estimate { value: value + by, se, lo: lo + by, hi: hi + by }
+    }
+
     pub(crate) fn scaled(self, factor: f64) -> Estimate {
         let Estimate { value, se, lo, hi } = self;
         Estimate { value: value * factor, se: se * factor, lo: lo * factor, hi: hi * factor }

@@ -155,6 +155,8 @@ pub struct PointEstimate {
     pub slice_error: f64,
     /// The part which stands for CPUs that slept when a thread was woken: in proportion to the speedup.
     pub waking_error: f64,
+    /// So much of the slope is no delay's doing: the program's clients used the same CPUs, and what they use belongs to each request.
+    pub crowding_shift: f64,
     /// How far the slope may be off because other programs used the same CPUs. The side towards zero is in `method_error`.
     pub crowding: Reach,
     /// How far it may be off because it is not known whether arrivals wait for the program. It is towards zero, and in `method_error`.
@@ -301,6 +303,7 @@ pub(crate) fn estimate(
             handover_error: 0.0,
             slice_error: 0.0,
             waking_error: 0.0,
+            crowding_shift: 0.0,
             crowding: Reach::default(),
             clocks: Reach::default(),
             latency_error: 0.0,
@@ -328,14 +331,16 @@ pub(crate) fn estimate(
         let gain = executing::without(executing, phase.scale(gain));
         if limited { arrivals::at_least_none(gain) } else { gain }
     };
-    let of_noise = scaled(drawn.slope);
-    let doubts = Doubts::of(experiments, about, phase, of_noise.value);
+    let crowding = queues::crowding(experiments, about, phase, scaled(drawn.slope).value);
+    let at = |s: f64, gain: Estimate| scaled(gain).moved(s * crowding.shift);
+    let of_noise = at(1.0, drawn.slope);
+    let doubts = Doubts::of(experiments, target, phase, (of_noise.value, crowding.reach));
     let of_delays = error_of_delay * fit.delay * phase.factor;
     let method_error = of_delays.hypot(doubts.towards_zero(of_noise.value));
     let slope = doubts.widen(1.0, interval::widened(of_noise, of_delays));
     let errors = verdict::Errors { method: method_error, of_delays, in_doubt: doubts.longest(1.0) };
     let verdict = verdict::of(&of_noise, errors, fit.blocks());
-    let on_curve = |s: f64, gain: Estimate| doubts.widen(s, scaled(gain));
+    let on_curve = |s: f64, gain: Estimate| doubts.widen(s, at(s, gain));
     let dot = |speedup: Speedup| {
         let raw = if speedup.is_zero() { Some(0.0) } else { fit.raw_gain(speedup) };
         let s = speedup.fraction();
@@ -343,14 +348,16 @@ pub(crate) fn estimate(
         let gain = raw.map(|_| on_curve(s, gain));
         Dot {
             speedup,
-            raw: raw.map(|raw| raw * phase.factor / (1.0 - executing)),
+            raw: raw.map(|raw| raw * phase.factor / (1.0 - executing) + s * crowding.shift),
             gain,
             windows: curve_windows(speedup),
         }
     };
     let tried = fit.speedups.iter().map(|at| at.speedup.fraction());
     let mut eras = era::all(&pairs, target, options, error_of_delay);
-    eras.iter_mut().for_each(|era| era.slope = executing::without(executing, era.slope));
+    eras.iter_mut().for_each(|era| {
+        era.slope = executing::without(executing, era.slope).moved(crowding.shift);
+    });
     if limited {
         eras.iter_mut().for_each(|era| era.slope = arrivals::at_least_none(era.slope));
     }
@@ -372,6 +379,7 @@ pub(crate) fn estimate(
         handover_error: doubts.handovers,
         slice_error: doubts.slices,
         waking_error: doubts.waking,
+        crowding_shift: crowding.shift,
         crowding: doubts.crowding,
         clocks: doubts.clocks,
         latency_error: doubts.latency,

@@ -8,9 +8,10 @@
 //! gain is the region's share of all CPU time that is used on the machine, whatever windows show: it may be more or less. The fewer CPUs are busy and the less
 //! threads wait for them, the less of this is so.
 //!
-//! Intervals hold both answers, from windows in which other programs used the machine.
+//! Intervals hold both answers, from windows in which other programs used the machine. Where it is known that the others are those clients, gains are moved towards that share, the more of the CPUs are busy the
+//! further, and intervals hold both and no more.
 
-use super::{About, Experiments, Phase, Target};
+use super::{About, Experiments, Phase, Target, arrivals};
 use crate::model::WindowFlags;
 
 /// Threads that wait for CPUs for this share of the time that they use them are held up by all that others do.
@@ -19,6 +20,8 @@ const MUCH_WAITING: f64 = 1.0 / 8.0;
 const SOME_BUSY: f64 = 0.5;
 /// With this share, they are as good as all of them.
 const ALL_BUSY: f64 = 0.8;
+/// Where the others are clients, the same for what is most probable, from hardly any to all.
+const CLIENTS_BUSY: (f64, f64) = (0.7, 0.9);
 
 /// How far a slope may be from the truth, to either side. Gain per speedup.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -61,15 +64,43 @@ struct Sums {
     queued: f64,
 }
 
-/// How far a slope of `slope` may be off.
-pub(super) fn reach(experiments: &Experiments<'_>, about: About<'_>, phase: &Phase, slope: f64) -> Reach {
+/// What other programs on the same CPUs do to a slope.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Crowding {
+    /// It is probably so much more.
+    pub(super) shift: f64,
+    /// How far that may be off.
+    pub(super) reach: Reach,
+}
+
+/// Of a slope of `slope`.
+pub(super) fn crowding(
+    experiments: &Experiments<'_>,
+    about: About<'_>,
+    phase: &Phase,
+    slope: f64,
+) -> Crowding {
     let shrunk = slope * waits_of_woken(experiments);
-    match about.target {
+    let open = || Crowding { shift: 0.0, reach: Reach::default().with(shrunk) };
+    match (about.target, about.cpus) {
         // What waits are worth for a latency depends on when they are.
-        Target::Latency { .. } => Reach::default().with(shrunk).with(-shrunk),
-        Target::Throughput(_) => {
-            let share = about.cpus.and_then(|cpus| of_all_cpu_time(experiments, cpus, phase, slope));
-            Reach::default().with(shrunk).with(share.unwrap_or(0.0))
+        (Target::Latency { .. }, _) => {
+            Crowding { shift: 0.0, reach: Reach::default().with(shrunk).with(-shrunk) }
+        }
+        // What arrives does not depend on the CPUs.
+        (target, _) if arrivals::limit(experiments.baselines(), target) => open(),
+        (_, None) => open(),
+        (_, Some(cpus)) => {
+            let Some(share) = Share::of(experiments, cpus, phase) else { return open() };
+            let distance = share.of_all - slope;
+            let most = distance * share.waiting * share.between(SOME_BUSY, ALL_BUSY);
+            if about.clients_are_here {
+                let (none, all) = CLIENTS_BUSY;
+                let shift = distance * share.waiting * share.between(none, all);
+                Crowding { shift, reach: Reach::default().with(-shift).with(most - shift) }
+            } else {
+                Crowding { shift: 0.0, reach: Reach::default().with(shrunk).with(most) }
+            }
         }
     }
 }
@@ -91,27 +122,43 @@ fn waits_of_woken(experiments: &Experiments<'_>) -> f64 {
     if used > 0.0 { (queued / used).min(1.0) } else { 0.0 }
 }
 
-/// How far a slope is from the region's share of all CPU time that is used on a machine with so many CPUs, as far as threads wait for them. `None` where others hardly use any.
-fn of_all_cpu_time(experiments: &Experiments<'_>, cpus: u32, phase: &Phase, slope: f64) -> Option<f64> {
-    let mut sums = Sums::default();
-    for window in experiments.baselines().filter(|window| window.flags.has(WindowFlags::BUSY)) {
-        let (Some(audit), Some(busy)) = (window.audit, window.busy) else { continue };
-        let passed = window.elapsed.get() as f64 * f64::from(cpus);
-        sums.passed += passed;
-        sums.used += audit.cpu.get() as f64;
-        sums.others += busy * passed;
-        sums.samples.0 += window.total_weight.get() as f64;
-        sums.samples.1 += window.region_weight.get() as f64;
-        sums.queued += audit.queued.get() as f64;
+/// A region's share of all CPU time, in windows in which other programs used the machine.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    /// Of what was used on the machine.
+    of_all: f64,
+    /// The share of the CPUs that was used.
+    used: f64,
+    /// From 0 to 1: how far threads are held up by what others do.
+    waiting: f64,
+}
+
+impl Share {
+    /// On a machine with so many CPUs. `None` where others hardly use any.
+    fn of(experiments: &Experiments<'_>, cpus: u32, phase: &Phase) -> Option<Share> {
+        let mut sums = Sums::default();
+        for window in experiments.baselines().filter(|window| window.flags.has(WindowFlags::BUSY)) {
+            let (Some(audit), Some(busy)) = (window.audit, window.busy) else { continue };
+            let passed = window.elapsed.get() as f64 * f64::from(cpus);
+            sums.passed += passed;
+            sums.used += audit.cpu.get() as f64;
+            sums.others += busy * passed;
+            sums.samples.0 += window.total_weight.get() as f64;
+            sums.samples.1 += window.region_weight.get() as f64;
+            sums.queued += audit.queued.get() as f64;
+        }
+        let all = sums.used + sums.others;
+        (sums.used > 0.0 && sums.samples.0 > 0.0).then(|| Share {
+            of_all: sums.samples.1 / sums.samples.0 * (sums.used / all) * phase.factor,
+            used: all / sums.passed,
+            waiting: (sums.queued / sums.used / MUCH_WAITING).min(1.0),
+        })
     }
-    let all = sums.used + sums.others;
-    if sums.used <= 0.0 || sums.samples.0 <= 0.0 {
-        return None;
+
+    /// How far the used share of the CPUs is from `none` to `all`, 0 to 1.
+    fn between(self, none: f64, all: f64) -> f64 {
+        ((self.used - none) / (all - none)).clamp(0.0, 1.0)
     }
-    let share = sums.samples.1 / sums.samples.0 * (sums.used / all) * phase.factor;
-    let waiting = (sums.queued / sums.used / MUCH_WAITING).min(1.0);
-    let full = ((all / sums.passed - SOME_BUSY) / (ALL_BUSY - SOME_BUSY)).clamp(0.0, 1.0);
-    Some((share - slope) * waiting * full)
 }
 
 #[cfg(test)]
@@ -140,8 +187,15 @@ mod tests {
         vec![one(0, Speedup::ZERO), one(1, Speedup::from_percent(100).unwrap())]
     }
 
+    fn crowded(windows: &[Window], about: About<'_>, slope: f64) -> Crowding {
+        crowding(&experiments(windows).0[0], about, &Phase::ALWAYS, slope)
+    }
+
+    /// Where nothing is moved.
     fn of(windows: &[Window], about: About<'_>, slope: f64) -> Reach {
-        reach(&experiments(windows).0[0], about, &Phase::ALWAYS, slope)
+        let Crowding { shift, reach } = crowded(windows, about, slope);
+        assert_eq!(shift, 0.0);
+        reach
     }
 
     fn close(one: Reach, other: [f64; 2]) -> bool {
@@ -172,6 +226,31 @@ mod tests {
         // Hardly any of the time is waited for a CPU, or a CPU is always idle.
         assert!(close(one([100, 5, 0, 20], 0.5, 0.1), [0.0, 0.04]));
         assert!(close(one([70, 50, 0, 20], 0.15, 0.1), [0.0, 0.0]));
+    }
+
+    #[test]
+    fn where_the_others_are_clients_a_gain_is_moved_towards_the_share_of_all_cpu_time() {
+        let serving = About { cpus: Some(2), clients_are_here: true, ..about(THROUGHPUT) };
+        let one = |cpu, others, slope| {
+            let Crowding { shift, reach } = crowded(&windows([cpu, 50, 20, 0], others), serving, slope);
+            let ends = [slope + shift - reach.below, slope + shift, slope + shift + reach.above];
+            ends.map(|end| (end * 1000.0).round() / 1000.0)
+        };
+        // A fifth of the CPU time; all CPUs are busy, then four fifths of them.
+        assert_eq!(one(100, 0.5, 0.5), [0.2, 0.2, 0.5]);
+        assert_eq!(one(100, 0.5, 0.1), [0.1, 0.2, 0.2]);
+        assert_eq!(one(80, 0.4, 0.1), [0.1, 0.15, 0.2]);
+        assert_eq!(one(60, 0.2, 0.1), [0.1, 0.1, 0.1], "there is always a CPU");
+    }
+
+    #[test]
+    fn what_arrives_does_not_depend_on_the_cpus() {
+        let mut windows = windows([100, 50, 20, 0], 0.5);
+        let serving = About { cpus: Some(2), clients_are_here: true, ..about(THROUGHPUT) };
+        for audit in windows.iter_mut().filter_map(|window| window.audit.as_mut()) {
+            (audit.serving, audit.idle) = (Nanos::from_millis(100), Nanos::from_millis(30));
+        }
+        assert_eq!(crowded(&windows, serving, 0.0), Crowding::default());
     }
 
     #[test]

@@ -120,7 +120,7 @@ pub(super) fn estimated_with(windows: &[Window], target: Target, method_error: f
 
 /// A target of which nothing is known.
 pub(super) fn about<'a>(target: Target) -> About<'a> {
-    About { target, drifts: &[], of_runs: &[], shortest: Nanos::ZERO, cpus: None }
+    About { target, drifts: &[], of_runs: &[], shortest: Nanos::ZERO, cpus: None, clients_are_here: false }
 }
 
 pub(super) const LINEAR: World = World {

@@ -6,7 +6,7 @@ use super::{HostId, HostSlope, VersionId};
 use crate::audit::{self, Audited};
 use crate::estimate::{About, EstimateOptions, Experiments, InDoubt, Target, TreatedSums};
 use crate::estimate::{corrected, experiments, in_doubt, phase_of, shortest};
-use crate::model::{RegionId, Rows};
+use crate::model::{RegionId, Rows, Served};
 use crate::units::Nanos;
 
 /// What one host has recorded with one version, sorted into experiments once for all regions and points.
@@ -46,7 +46,8 @@ impl<'r> Recorded<'r> {
         let terms = of_region.pairs(self.about(target)).terms();
         let plain = HostSlope::of_blocks(host, version, &terms, observed);
         let phase = phase_of(of_region, self.rows, &self.treated);
-        let (slope, se) = corrected((plain.slope, plain.variance.sqrt()), of_region, target, &phase);
+        let (slope, se) =
+            corrected((plain.slope, plain.variance.sqrt()), of_region, self.about(target), &phase);
         HostSlope { slope, variance: se * se, ..plain }.or_nothing()
     }
 
@@ -65,7 +66,8 @@ impl<'r> Recorded<'r> {
 
     fn about(&self, target: Target) -> About<'static> {
         let shortest = self.shortest.get(&target).copied().unwrap_or_default();
-        About { target, drifts: &[], of_runs: &[], shortest, cpus: self.rows.cpus_of_servers() }
+        let Served { cpus, clients_are_here } = self.rows.served();
+        About { target, drifts: &[], of_runs: &[], shortest, cpus, clients_are_here }
     }
 }
 

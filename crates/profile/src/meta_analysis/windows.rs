@@ -19,7 +19,8 @@ impl HostSlope {
         observed: Nanos,
     ) -> HostSlope {
         let shortest = shortest(target, windows);
-        let about = About { target, drifts: &[], of_runs: &[], shortest, cpus: None };
+        let about =
+            About { target, drifts: &[], of_runs: &[], shortest, cpus: None, clients_are_here: false };
         let (all, _) = experiments(windows);
         let of_region = all.iter().find(|experiments| experiments.region == region);
         let terms = of_region.map(|experiments| experiments.pairs(about).terms()).unwrap_or_default();

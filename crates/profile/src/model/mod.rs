@@ -25,6 +25,7 @@ pub use point::{Point, PointId, PointKind};
 pub use production::Production;
 pub use program::Program;
 pub use region::{Image, Region, RegionId, RegionKind, Snippet};
+pub(crate) use rows::Served;
 pub use rows::{RegionSamples, Rows};
 pub use session::{Exit, SampleTotals, Session, SessionEnd, SessionId, SessionStart};
 pub use stack::{Frame, Function, FunctionId, StackFrame, StackId, StackSamples, Stacks};

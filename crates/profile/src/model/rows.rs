@@ -36,16 +36,32 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// How many CPUs the machine has, where other programs' requests, or their answers, came to the program.
-    pub(crate) fn cpus_of_servers(&self) -> Option<u32> {
+    /// Whom the program served, or asked.
+    pub(crate) fn served(&self) -> Served {
         let serves = |session: &&Session| session.arrivals.iter().any(Arrivals::is_used);
-        self.sessions.iter().filter(serves).map(|session| session.start.cpus).max()
+        let serving = || self.sessions.iter().filter(serves);
+        let said = |session: &Session| {
+            self.warnings
+                .iter()
+                .any(|(of, warning)| *of == session.id && warning.code == Warning::CLIENTS_HERE)
+        };
+        let cpus = serving().map(|session| session.start.cpus).max();
+        Served { cpus, clients_are_here: cpus.is_some() && serving().all(said) }
     }
 
     /// The warnings with this code, those of the first session first.
     pub(crate) fn warned<'r>(&'r self, code: &'r str) -> impl DoubleEndedIterator<Item = &'r Warning> {
         self.warnings.iter().map(|(_, warning)| warning).filter(move |warning| warning.code == code)
     }
+}
+
+/// Other programs that the program served, or asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Served {
+    /// How many CPUs the machine has, where there are any.
+    pub(crate) cpus: Option<u32>,
+    /// Whether they were nearly all that used the machine beside the program, in each run.
+    pub(crate) clients_are_here: bool,
 }
 
 /// How often a region was sampled over a whole session: inside windows and between them.

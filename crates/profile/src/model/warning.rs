@@ -44,6 +44,8 @@ impl Warning {
     pub const GOROUTINES: &str = "goroutines";
     /// The code where most of the time was in libraries, and they were looked into as well.
     pub const CHOSEN_FILES: &str = "chosen-files";
+    /// The code where nearly all that used the machine beside the program were its own clients, or servers that it asks.
+    pub const CLIENTS_HERE: &str = "clients-here";
     /// The code where a condition that the user has named ended the experiments.
     pub const GUARD_BREACHED: &str = "guard-breached";
     /// The code where functions are known, and no lines.

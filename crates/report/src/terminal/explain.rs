@@ -345,6 +345,13 @@ fn verdict(estimate: &PointEstimate, factor: f64) -> Vec<String> {
         ));
     }
     let Reach { below, above } = estimate.crowding;
+    if estimate.crowding_shift.abs() > 0.005 {
+        lines.push(format!(
+            "clients: they run on the same machine, and what they use of the CPUs belongs to each request; {} was added to the slope, towards the region's share of \
+             all CPU time that is used, as far as the CPUs are busy",
+            fraction(estimate.crowding_shift)
+        ));
+    }
     if below.max(above) > 0.005 {
         lines.push(format!(
             "other programs: they used the same CPUs, so that the slope may be {} less, or {} more: threads that wake up may wait less for a CPU where code is \
