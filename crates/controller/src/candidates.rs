@@ -24,6 +24,8 @@ const GOOD_VARIATION: f64 = 1.0;
 const LEAST_RATE: f64 = 2.0;
 /// Visits per second of which half the worth is lost: windows have few of them.
 const FEW_VISITS: f64 = 20.0;
+/// What is visited once for each request is worth so many times as much: turns of an event loop, which have more of the work, are none.
+const OF_A_REQUEST: f64 = 10.0;
 /// By how much counting may slow threads down that visit a place: at twice as much it is worth a fifth of what it is worth otherwise.
 const AFFORDABLE: f64 = 0.05;
 /// What CPUs that count in the same word may take of one for it.
@@ -65,13 +67,14 @@ pub struct Found {
 }
 
 impl Found {
-    /// How good a progress point it may be: steady, and much of the work; what is expensive to count changes what is measured. A function
+    /// How good a progress point it may be: visited once for each request, steady, and much of the work; what is expensive to count changes what is measured. A function
     /// that has the time itself is more likely a part of a unit of work than one that calls others.
     pub fn score(&self) -> f64 {
         let dear = self.slowdown() / AFFORDABLE;
         let whole = self.candidate.share - self.candidate.own / 2.0;
         let seldom = FEW_VISITS / self.rate.per_second;
-        whole / (1.0 + self.rate.variation) / (1.0 + dear * dear) / (1.0 + seldom)
+        let what_it_is = if self.rate.is_that_of_requests() { OF_A_REQUEST } else { 1.0 };
+        what_it_is * whole / (1.0 + self.rate.variation) / (1.0 + dear * dear) / (1.0 + seldom)
     }
 
     /// Whether counting its visits costs little enough.
@@ -235,7 +238,7 @@ mod tests {
     fn found(share: f64, per_second: f64, cost: f64) -> Found {
         let candidate =
             Candidate { place: "fn:f".to_owned(), at: String::new(), share, own: 0.0, threads: 1 };
-        let rate = CallRate { per_second, variation: 0.0, error: 0.0, cost, is_exact: false };
+        let rate = CallRate { per_second, variation: 0.0, error: 0.0, cost, is_exact: false, requests: 0.0 };
         Found { candidate, rate, beside: 0.0, by_itself: false }
     }
 
@@ -261,6 +264,23 @@ mod tests {
         assert!(!hot.is_good() && Found { by_itself: true, ..hot }.is_good());
         // On some CPUs a breakpoint slows down what is beside it.
         assert!(!Found { beside: 1.0, ..found(0.9, 100.0, 0.01) }.is_good());
+    }
+
+    #[test]
+    fn what_is_visited_once_for_each_request_comes_before_turns_of_the_event_loop() {
+        let of = |share, per_second, requests| {
+            let found = found(share, per_second, 0.0);
+            Found { rate: CallRate { requests, ..found.rate }, ..found }
+        };
+        let (turn, request) = (of(0.98, 48_000.0, 135_000.0), of(0.53, 134_000.0, 135_000.0));
+        assert!(request.rate.is_that_of_requests() && !turn.rate.is_that_of_requests());
+        assert!(request.score() > turn.score());
+        // A few requests say nothing.
+        assert!(of(0.53, 5.0, 5.0).score() < of(0.98, 5.0, 5.0).score());
+        assert!(
+            !of(0.9, 10.0, 10.0).rate.is_that_of_requests()
+                && !of(0.9, 100.0, 0.0).rate.is_that_of_requests()
+        );
     }
 
     #[test]

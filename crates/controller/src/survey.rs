@@ -200,6 +200,7 @@ fn as_json(
             "counts_itself": by_itself,
             "share": candidate.share,
             "threads": candidate.threads,
+            "each_request": rate.is_that_of_requests(),
         })
     };
     let first = found.iter().find(|found| found.is_affordable());

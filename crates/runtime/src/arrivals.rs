@@ -17,7 +17,7 @@ use crate::{account, delay, random, sys, tls};
 use core::cell::Cell;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use wire::arrivals::{Clock, Connection, HOLDING, Kind, Source};
+use wire::arrivals::{COUNTING, Clock, Connection, HOLDING, Kind, Source};
 use wire::slot::{Activity, Slot};
 use wire::{Account, LocalAccount, Nanos};
 
@@ -556,7 +556,7 @@ pub fn taken(slot: &Slot, fd: c_int, call: Took) {
         // Parts of one arrival are held up together.
         let before = if is_answered || is_new { held.swap(0, Relaxed) } else { 0 };
         match kind {
-            _ if is_new || !is_answered => {}
+            _ if is_new || !is_answered || probing == COUNTING => {}
             Kind::Listener => source.learn(gap.0, before),
             _ => source.learn_of(&peer.known, gap.0, before),
         }

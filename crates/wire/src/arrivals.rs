@@ -21,6 +21,8 @@ use crate::{Account, LocalAccount, Nanos};
 pub const HOLDING: u32 = 1;
 /// Value of `Header::probing`: arrivals are only watched.
 pub const WATCHING: u32 = 2;
+/// Value of `Header::probing`: arrivals are only counted, and their times say nothing.
+pub const COUNTING: u32 = 3;
 
 /// Sources that are told apart. Those that share a place by chance are taken for one.
 pub const SOURCES: usize = 64;

@@ -19,6 +19,7 @@ pub const CHECKS: &[Check] = &[
     Check::of_runs("trees::turns_at_a_client_are_credited", 15, turns),
     Check::of_runs("unmarked::what_workers_do_is_suggested_first", 3, idle_master),
     Check::of_runs("unmarked::forked_workers_are_seen", 3, forked_workers),
+    Check::of_runs("unmarked::what_is_called_for_each_request_is_known", 4, for_each_request),
     Check::of_runs("unmarked::the_library_that_has_the_time_is_looked_into", 6, library),
     Check::of_runs("unmarked::an_unvisited_point_makes_no_run_longer", 5, unvisited),
     Check::of_runs("unmarked::a_costly_point_is_refused_with_a_cooler_one", 4, costly),
@@ -230,6 +231,29 @@ fn forked_workers(run: &mut Run) -> Result<()> {
         run.measured("visits of serve a second", rate, MIN_RATE_OF_WORKERS..=UNBOUNDED);
         run.holds(format!("three shares: {serve}"), serve.matches('%').count() == 3);
         run.holds("the cost is explained", ended.stderr.contains("cost"));
+    }
+    Ok(())
+}
+
+/// A server with an event loop, whose requests come from another process.
+fn for_each_request(run: &mut Run) -> Result<()> {
+    let Some(world) = target("world") else { return no_compiler(run) };
+    if can_count(run) {
+        let sandbox = Sandbox::new();
+        let file = sandbox.path("places.json");
+        let mut command = sandbox.whatif();
+        command.args(["points", "--duration", "2s", "--json"]).arg(&file).arg("--").arg(world);
+        let ended = sandbox::run({
+            command.args(["clients=8", "epoll=1", "think_ms=2", "seconds=20"]);
+            command
+        });
+        let places: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&file)?)?;
+        let places = places["places"].as_array().with_context(|| format!("no places: {ended:#?}"))?;
+        let is_each =
+            |name: &str| places.iter().any(|place| place["place"] == name && place["each_request"] == true);
+        run.holds(format!("a request is one visit of serve: {places:#?}"), is_each("fn:serve"));
+        let first = places.first().map(|place| &place["each_request"]);
+        run.holds("such a place comes first", first == Some(&true.into()));
     }
     Ok(())
 }

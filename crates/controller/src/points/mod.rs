@@ -29,6 +29,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use symbols::Scope;
+use wire::arrivals::{COUNTING, Kind, Source};
 use wire::counter::VISIT;
 use wire::layout::Hold;
 use wire::stamps::Stamps;
@@ -198,6 +199,31 @@ pub struct Points {
     patcher: OnceLock<Option<Patcher>>,
     /// A place that was chosen while the program runs, which marks no point and has none that the user has placed.
     chosen: OnceLock<(PointSpec, Placed)>,
+}
+
+/// Requests are counted as long as it lives.
+pub struct CountingRequests<'a>(&'a SharedMemory);
+
+impl Drop for CountingRequests<'_> {
+    fn drop(&mut self) {
+        self.0.header.probing.store(0, Ordering::Relaxed);
+    }
+}
+
+impl Points {
+    /// Has the program count requests that come from other programs.
+    pub fn count_requests(&self) -> CountingRequests<'_> {
+        self.memory.header.probing.store(COUNTING, Ordering::Relaxed);
+        CountingRequests(self.memory)
+    }
+
+    /// How many have been counted so far.
+    pub fn requests(&self) -> u64 {
+        let is_asked =
+            |source: &&Source| matches!(source.kind(), Some((Kind::Accepted | Kind::Datagrams, _)));
+        let sources = self.memory.arrivals.used().filter(is_asked);
+        sources.map(|source| source.came.load(Ordering::Relaxed)).sum()
+    }
 }
 
 /// How often all points have been visited, and when.

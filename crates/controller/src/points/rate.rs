@@ -17,6 +17,10 @@ const STEP: Nanos = Nanos::from_millis(75);
 const FIRST_LOOK: Nanos = Nanos::from_millis(5);
 /// Visits of a place may take this share of a CPU while they are counted to find out how often there are any.
 const TOO_HOT: f64 = 0.2;
+/// Requests per second that say what one is.
+const FEW_REQUESTS: f64 = 20.0;
+/// Rates that differ by no more than this share are the same.
+const SAME: f64 = 0.1;
 /// Copies of places that are counted at a time: a CPU has four breakpoints.
 const AT_A_TIME: usize = 4;
 
@@ -32,9 +36,16 @@ pub struct CallRate {
     pub cost: f64,
     /// Whether the program has counted them itself, so that it was not slowed down.
     pub is_exact: bool,
+    /// Requests that came from other programs meanwhile, per second.
+    pub requests: f64,
 }
 
 impl CallRate {
+    /// Whether there is one visit for each request, as far as is known.
+    pub fn is_that_of_requests(&self) -> bool {
+        self.requests >= FEW_REQUESTS && (self.per_second - self.requests).abs() <= SAME * self.requests
+    }
+
     /// What counting every visit costs if the program does it itself, as a share of a CPU. `is_shared`: several CPUs do it at the same time.
     pub fn cost_by_itself(&self, is_shared: bool) -> f64 {
         let cost = if is_shared { counting_code::SHARED_COST } else { counting_code::COST };
@@ -198,10 +209,12 @@ impl Meter<'_> {
         if counted.is_empty() {
             return Some(());
         }
+        let _counting = self.points.count_requests();
         counted.iter_mut().for_each(|place| place.last = place.count());
         let mut last = kernel::clock::monotonic();
         // What is visited very often is found out at once, and not counted for longer: it would slow the program down.
-        let mut passed = 0.0;
+        let (mut passed, mut requests) = (0.0, 0.0);
+        let mut before = self.points.requests();
         for step in std::iter::once(FIRST_LOOK).chain(std::iter::repeat_n(STEP, STEPS)) {
             if !wait(step) {
                 return None;
@@ -209,28 +222,35 @@ impl Meter<'_> {
             let now = kernel::clock::monotonic();
             let seconds = now.saturating_sub(last).0.max(1) as f64 / 1e9;
             last = now;
+            let came = self.points.requests();
+            let new = came.saturating_sub(std::mem::replace(&mut before, came)) as f64;
             counted.retain_mut(|place| {
                 let visits = place.step();
                 let hot = !place.is_by_itself() && self.cost(visits / seconds) > TOO_HOT;
                 if hot {
-                    rates[place.nth] = Some(self.rate(visits / seconds, &[visits], false));
+                    rates[place.nth] = Some(self.rate((visits, new, seconds), &[visits], false));
                 } else if step == STEP {
                     place.steps.push(visits);
                 }
                 !hot
             });
-            passed += if step == STEP { seconds } else { 0.0 };
+            if step == STEP {
+                passed += seconds;
+                requests += new;
+            }
         }
         for place in counted {
-            let rate = place.steps.iter().sum::<f64>() / passed.max(1e-9);
-            rates[place.nth] = Some(self.rate(rate, &place.steps, place.is_by_itself()));
+            let sums = (place.steps.iter().sum(), requests, passed.max(1e-9));
+            rates[place.nth] = Some(self.rate(sums, &place.steps, place.is_by_itself()));
         }
         Some(())
     }
 
-    fn rate(&self, per_second: f64, steps: &[f64], is_exact: bool) -> CallRate {
+    /// From visits and requests in so many seconds.
+    fn rate(&self, (visits, requests, seconds): (f64, f64, f64), steps: &[f64], is_exact: bool) -> CallRate {
+        let (per_second, requests) = (visits / seconds, requests / seconds);
         let (variation, error) = (variation(steps), error(steps));
-        CallRate { per_second, variation, error, cost: self.cost(per_second), is_exact }
+        CallRate { per_second, variation, error, cost: self.cost(per_second), is_exact, requests }
     }
 
     /// What counting so many visits a second costs, as a share of a CPU.

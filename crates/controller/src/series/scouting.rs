@@ -238,9 +238,10 @@ impl Series<'_> {
 fn seen(found: &Found) -> String {
     let rate = found.rate;
     format!(
-        "{:.0} a second ± {:.0} %, {:.0} % of the time, counting them costs {} of a CPU{}",
+        "{:.0} a second ± {:.0} %{}, {:.0} % of the time, counting them costs {} of a CPU{}",
         rate.per_second,
         100.0 * rate.error,
+        if rate.is_that_of_requests() { ", one for each request" } else { "" },
         100.0 * found.candidate.share,
         survey::cost(found.cost()),
         if found.by_itself { " (the program counts them itself)" } else { "" }
