@@ -1,6 +1,11 @@
 //! Trees of processes: who is followed, credited and ended; and programs that mark no progress point.
 
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use kernel::visits::Means;
@@ -43,6 +48,8 @@ const MIN_RATE_OF_WORKERS: f64 = 2.0;
 /// Windows of a point that is not visited become longer, but not longer than the run that was asked for.
 const SECONDS_OF_UNVISITED: f64 = 4.0;
 const MAX_SECONDS_OF_UNVISITED: f64 = 5.0;
+/// Connections of a server with an event loop.
+const CLIENTS: usize = 6;
 /// More jobs than are waited for.
 const MANY: &str = "100000";
 
@@ -235,27 +242,42 @@ fn forked_workers(run: &mut Run) -> Result<()> {
     Ok(())
 }
 
-/// A server with an event loop, whose requests come from another process.
+/// A server whose event loop has several requests in a turn.
 fn for_each_request(run: &mut Run) -> Result<()> {
-    let Some(world) = target("world") else { return no_compiler(run) };
+    let Some(server) = program("event_loop_unmarked.c") else { return no_compiler(run) };
     if can_count(run) {
         let sandbox = Sandbox::new();
-        let file = sandbox.path("places.json");
-        let mut command = sandbox.whatif();
-        command.args(["points", "--duration", "2s", "--json"]).arg(&file).arg("--").arg(world);
-        let ended = sandbox::run({
-            command.args(["clients=8", "epoll=1", "think_ms=2", "seconds=20"]);
-            command
+        let (socket, file) = (sandbox.path("socket"), sandbox.path("places.json"));
+        let over = AtomicBool::new(false);
+        let ended = std::thread::scope(|scope| {
+            (0..CLIENTS).for_each(|_| {
+                scope.spawn(|| ask_again_and_again(&socket, &over));
+            });
+            let mut command = sandbox.whatif();
+            command.args(["points", "--duration", "3s", "--json"]).arg(&file).arg("--").arg(&server);
+            command.arg(&socket);
+            let ended = sandbox::run(command);
+            over.store(true, Relaxed);
+            ended
         });
         let places: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&file)?)?;
-        let places = places["places"].as_array().with_context(|| format!("no places: {ended:#?}"))?;
-        let is_each =
-            |name: &str| places.iter().any(|place| place["place"] == name && place["each_request"] == true);
-        run.holds(format!("a request is one visit of serve: {places:#?}"), is_each("fn:serve"));
-        let first = places.first().map(|place| &place["each_request"]);
-        run.holds("such a place comes first", first == Some(&true.into()));
+        let first = &places["places"][0];
+        let is_request = first["place"] == "fn:request" && first["each_request"] == true;
+        run.holds(format!("a request comes first: {places:#?} {ended:#?}"), is_request);
     }
     Ok(())
+}
+
+/// A client that waits for each answer, until it is over.
+fn ask_again_and_again(socket: &Path, over: &AtomicBool) {
+    while !over.load(Relaxed) {
+        let Ok(mut connection) = UnixStream::connect(socket) else {
+            std::thread::sleep(Duration::from_millis(10));
+            continue;
+        };
+        let mut byte = [0];
+        while connection.write_all(&byte).is_ok() && connection.read_exact(&mut byte).is_ok() {}
+    }
 }
 
 fn library(run: &mut Run) -> Result<()> {
