@@ -141,6 +141,14 @@ export function facts(report: Report, region: WholeRegion, estimate: WholeEstima
         ? null
         : `inserted delays are not quite exact either, so the slope may be off by ${fixed(e.method_error, 3)} (standard error) however many experiments there are; this is in all intervals`,
     ],
+    [
+      "other programs",
+      e.slope === null || (!e.crowding_shift && !e.crowding_below && !e.crowding_above)
+        ? null
+        : `they used the same CPUs, so that the slope may be ${fixed(e.crowding_below ?? 0, 3)} less, or ${fixed(e.crowding_above ?? 0, 3)} more${
+            e.crowding_shift ? `; ${fixed(e.crowding_shift, 3)} was added to it, because they were its clients, and what these use belongs to each request` : ""
+          }`,
+    ],
     ["compared with", e.slope === null ? null : pairing(e)],
     ["phase", phase(region, e)],
     ["drift", eras(report, region, e)],

@@ -231,6 +231,9 @@ export interface WholeEstimate extends Estimate {
   slice_error?: number;
   waking_error?: number;
   clock_error?: number;
+  crowding_shift?: number;
+  crowding_below?: number;
+  crowding_above?: number;
   chance: Maybe;
   /** What it does to the slow ones. */
   quantiles?: { share: number; effect: Maybe; effect_lo: Maybe; effect_hi: Maybe }[];

@@ -30,8 +30,8 @@ const SOME: f64 = 0.05;
 pub struct Clients {
     next: Option<Instant>,
     before: Option<Instant>,
-    /// Sockets whose owners were looked for.
-    sockets: HashSet<u64>,
+    /// Sockets whose owners were looked for, and those at their other ends.
+    sockets: HashMap<u64, u64>,
     /// What each client had used, when it was seen last.
     processes: HashMap<u32, Nanos>,
     names: BTreeSet<String>,
@@ -46,8 +46,9 @@ struct Seen {
     passed: f64,
     clients: f64,
     others: f64,
-    /// A look found clients elsewhere.
-    elsewhere: bool,
+    /// How many connections have their other ends here, and elsewhere, in all looks.
+    local: usize,
+    remote: usize,
 }
 
 impl Clients {
@@ -89,13 +90,22 @@ impl Clients {
     /// Finds the processes that have the other ends.
     fn find(&mut self, connections: &Connections, is_profiled: impl Fn(u32) -> bool) {
         let Connections { here, local, remote } = connections;
-        self.seen.elsewhere |= *remote as f64 > SOME * (local + remote) as f64;
-        if here.is_subset(&self.sockets) {
+        self.seen.local += local;
+        self.seen.remote += remote;
+        if here.keys().all(|socket| self.sockets.contains_key(socket)) {
             return;
         }
         self.sockets.clone_from(here);
-        let is_client = |pid: &u32| !is_profiled(*pid) && *pid != std::process::id();
-        for pid in owners(here).into_iter().filter(is_client) {
+        let owners = owners(here.keys());
+        let of_program: HashSet<u64> =
+            owners.iter().filter(|(pid, _)| is_profiled(*pid)).map(|(_, socket)| *socket).collect();
+        // Others may have connections at the same port that are not the program's.
+        let is_client = |(pid, socket): &(u32, u64)| {
+            let is_other = !is_profiled(*pid) && *pid != std::process::id();
+            is_other && here.get(socket).is_some_and(|end| of_program.contains(end))
+        };
+        let clients: HashSet<u32> = owners.iter().filter(|one| is_client(one)).map(|(pid, _)| *pid).collect();
+        for pid in clients {
             let Ok(stat) = ProcessStat::of(pid) else { continue };
             self.processes.entry(pid).or_insert(stat.own);
             if let Ok(name) = std::fs::read_to_string(format!("/proc/{pid}/comm")) {
@@ -114,7 +124,8 @@ impl Clients {
 
 impl Seen {
     fn are_the_others(self) -> bool {
-        self.times >= ENOUGH && !self.elsewhere && self.clients >= NEARLY_ALL * self.others
+        let are_elsewhere = self.remote as f64 > SOME * (self.local + self.remote) as f64;
+        self.times >= ENOUGH && !are_elsewhere && self.clients >= NEARLY_ALL * self.others
     }
 }
 
@@ -132,11 +143,11 @@ mod tests {
 
     #[test]
     fn clients_are_the_others_if_they_use_nearly_all_of_what_others_do() {
-        let seen = Seen { times: 3, passed: 6.0, clients: 2.5, others: 3.0, elsewhere: false };
+        let seen = Seen { times: 3, passed: 6.0, clients: 2.5, others: 3.0, local: 99, remote: 1 };
         assert!(seen.are_the_others());
         assert!(!Seen { times: 1, ..seen }.are_the_others(), "too little was seen");
         assert!(!Seen { clients: 1.5, ..seen }.are_the_others(), "somebody else uses as much");
-        assert!(!Seen { elsewhere: true, ..seen }.are_the_others());
+        assert!(!Seen { remote: 9, ..seen }.are_the_others());
         assert_eq!(Clients::default().warning().map(|warning| warning.to_string()), None);
         let names = BTreeSet::from(["wrk".to_owned()]);
         let clients = Clients { names, seen, ..Clients::default() };
@@ -151,25 +162,27 @@ mod tests {
     fn the_process_at_the_other_end_is_found() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        // The child has a copy of this end.
         let client = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        let _server = listener.accept().unwrap();
-        let mut child = std::process::Command::new("sleep")
-            .arg("100")
-            .stdin(std::os::fd::OwnedFd::from(client))
-            .spawn()
-            .unwrap();
-        let mut clients = Clients::default();
+        let server = listener.accept().unwrap().0;
+        let start = |end: TcpStream| {
+            let mut sleep = std::process::Command::new("sleep");
+            sleep.arg("100").stdin(std::os::fd::OwnedFd::from(end)).spawn().unwrap()
+        };
+        let mut processes = [server, client].map(start);
+        let [server, client] = [&processes[0], &processes[1]].map(std::process::Child::id);
         let connections = Connections::of(std::process::id(), &HashSet::from([port]));
-        clients.find(&connections, |_| false);
-        assert_eq!(clients.processes.keys().collect::<Vec<_>>(), [&child.id()]);
-        assert!(!clients.seen.elsewhere);
-        clients.find(&Connections { remote: 1, ..connections }, |_| false);
-        assert!(clients.seen.elsewhere);
-        let mut profiled = Clients::default();
-        profiled.find(&Connections::of(std::process::id(), &HashSet::from([port])), |_| true);
-        assert!(profiled.processes.is_empty());
-        child.kill().unwrap();
-        child.wait().unwrap();
+        let found = |is_profiled: &dyn Fn(u32) -> bool| {
+            let mut clients = Clients::default();
+            clients.find(&connections, is_profiled);
+            assert_eq!((clients.seen.local, clients.seen.remote), (1, 0));
+            clients.processes.keys().copied().collect::<Vec<_>>()
+        };
+        assert_eq!(found(&|pid| pid == server), [client]);
+        assert_eq!(found(&|pid| pid == client), [server], "whom it asks");
+        assert_eq!(found(&|_| false), [0_u32; 0], "a connection of others");
+        for process in &mut processes {
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
     }
 }

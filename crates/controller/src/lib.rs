@@ -1044,7 +1044,11 @@ fn facts(
         kernel: system.release().to_string_lossy().into_owned(),
         cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
         seed: options.seed,
-        options: ran_as::with(&options.typed, pid),
+        options: ran_as::with(
+            &options.typed,
+            pid,
+            shared.memory().header.machine_cpus.load(Ordering::Relaxed),
+        ),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         sampler: match sampler {
             Sampler::Perf | Sampler::PerfUser => "perf task-clock".to_owned(),

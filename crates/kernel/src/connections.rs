@@ -15,8 +15,8 @@ const MAPPED: &str = "0000000000000000FFFF0000";
 /// Connections at certain ports, by where their other ends are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Connections {
-    /// The sockets, by their inodes, of both ends of those that have both here.
-    pub here: HashSet<u64>,
+    /// Those that have both ends here: the sockets, by their inodes, and the ones at their other ends. Each is there twice.
+    pub here: HashMap<u64, u64>,
     /// How many of the ends at one of the ports have their other end here.
     pub local: usize,
     /// How many have it elsewhere.
@@ -34,16 +34,21 @@ impl Connections {
     fn parse(lists: &[String], ports: &HashSet<u16>) -> Self {
         let ends: HashMap<_, _> =
             lists.iter().flat_map(|list| list.lines().skip(1)).filter_map(end).collect();
+        let addresses: HashSet<&str> = ends.keys().map(|(own, _)| own.0.as_str()).collect();
         let mut found = Self::default();
         for ((own, other), inode) in &ends {
-            let is_at_port = |end: &(String, u16)| ports.contains(&end.1);
+            let is_at_port = |end: &End| ports.contains(&end.1);
             if !is_at_port(own) && !is_at_port(other) {
                 continue;
             }
-            let counterpart = ends.get(&(other.clone(), own.clone()));
-            found.here.extend(counterpart.map(|_| *inode));
-            if is_at_port(own) || counterpart.is_none() {
-                *if counterpart.is_some() { &mut found.local } else { &mut found.remote } += 1;
+            // The lists are not of one moment: of a short connection only one end may be in them.
+            if addresses.contains(other.0.as_str()) {
+                found.local += usize::from(is_at_port(own));
+            } else {
+                found.remote += 1;
+            }
+            if let Some(counterpart) = ends.get(&(other.clone(), own.clone())) {
+                found.here.insert(*inode, *counterpart);
             }
         }
         found
@@ -72,23 +77,23 @@ fn read(path: &str) -> String {
     read.map_or_else(|_| String::new(), |_| String::from_utf8_lossy(&text).into_owned())
 }
 
-/// The processes that have one of these sockets open, as far as one may look at their descriptors.
+/// The processes that have one of these sockets open, and which, as far as one may look at their descriptors.
 #[must_use]
-pub fn owners(sockets: &HashSet<u64>) -> HashSet<u32> {
-    let is_one = |path: std::path::PathBuf| {
-        let text = path.to_string_lossy();
-        let inode = text.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']')?.parse().ok());
-        inode.is_some_and(|inode: u64| sockets.contains(&inode))
+pub fn owners<'a>(sockets: impl IntoIterator<Item = &'a u64>) -> Vec<(u32, u64)> {
+    let sockets: HashSet<u64> = sockets.into_iter().copied().collect();
+    let socket_at = |path: std::path::PathBuf| {
+        let text = std::fs::read_link(path).ok()?;
+        let inode = text.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()?;
+        sockets.contains(&inode).then_some(inode)
     };
-    let mut left = MOST_DESCRIPTORS;
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let owns = |pid: &u32| {
-        let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        let mut looked = descriptors.take(left).inspect(|_| left -= 1);
-        looked.any(|entry| std::fs::read_link(entry.path()).is_ok_and(is_one))
-    };
-    pids.filter(owns).collect()
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let descriptors = pids.flat_map(|pid| {
+        let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        entries.map(move |entry| (pid, entry.path()))
+    });
+    let found = descriptors.take(MOST_DESCRIPTORS).filter_map(|(pid, path)| Some((pid, socket_at(path)?)));
+    found.collect()
 }
 
 #[cfg(test)]
@@ -104,8 +109,9 @@ mod tests {
         let _server = listener.accept().unwrap();
         let found = Connections::of(std::process::id(), &HashSet::from([port]));
         assert_eq!((found.here.len(), found.local, found.remote), (2, 1, 0), "{found:?}");
-        assert!(owners(&found.here).contains(&std::process::id()));
-        assert_eq!(owners(&HashSet::new()), HashSet::new());
+        let me = std::process::id();
+        assert_eq!(owners(found.here.keys()).iter().filter(|(pid, _)| *pid == me).count(), 2);
+        assert_eq!(owners(&[]), []);
     }
 
     #[test]
@@ -118,7 +124,7 @@ mod tests {
                    1: nonsense\n";
         let found = Connections::parse(&[list.into(), six.into()], &HashSet::from([8080]));
         assert_eq!((found.local, found.remote), (1, 1), "{found:?}");
-        assert_eq!(found.here, HashSet::from([12, 14]));
+        assert_eq!(found.here, HashMap::from([(12, 14), (14, 12)]));
         let none = Connections::parse(&[list.into(), six.into()], &HashSet::from([80]));
         assert_eq!(none, Connections::default());
     }

@@ -391,7 +391,14 @@ fn what_clients_use_of_the_cpus_is_no_reason_to_doubt() {
     let here = Warning { code: Warning::CLIENTS_HERE.into(), message: "they are here".into(), advice };
     let session = profile.rows.sessions[0].id;
     profile.rows.warnings.push((session, here));
-    assert_eq!(only(&profile).badge.quality, Quality::Good);
+    let mut with_cpus = |of_machine: u32| {
+        let start = &mut profile.rows.sessions[0].start;
+        start.options = format!(r#"{{"again": ["-p", "requests"], "machine_cpus": {of_machine}}}"#);
+        start.cpus = 4;
+        only(&profile).badge.quality
+    };
+    assert_eq!(with_cpus(64), Quality::Noisy, "the others may be on other CPUs");
+    assert_eq!(with_cpus(4), Quality::Good);
     // Without any arrivals there are no clients.
     profile.rows.sessions[0].arrivals.clear();
     assert_eq!(only(&profile).badge.quality, Quality::Noisy);

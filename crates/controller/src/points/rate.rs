@@ -18,7 +18,7 @@ const FIRST_LOOK: Nanos = Nanos::from_millis(5);
 /// Visits of a place may take this share of a CPU while they are counted to find out how often there are any.
 const TOO_HOT: f64 = 0.2;
 /// Requests per second that say what one is.
-const FEW_REQUESTS: f64 = 20.0;
+const FEW_REQUESTS: f64 = 100.0;
 /// Rates that differ by no more than this share are the same.
 const SAME: f64 = 0.1;
 /// Copies of places that are counted at a time: a CPU has four breakpoints.
@@ -36,7 +36,7 @@ pub struct CallRate {
     pub cost: f64,
     /// Whether the program has counted them itself, so that it was not slowed down.
     pub is_exact: bool,
-    /// Requests that came from other programs meanwhile, per second.
+    /// Requests that came from other programs meanwhile, per second; zero where it was not counted for long enough to tell.
     pub requests: f64,
 }
 
@@ -228,7 +228,7 @@ impl Meter<'_> {
                 let visits = place.step();
                 let hot = !place.is_by_itself() && self.cost(visits / seconds) > TOO_HOT;
                 if hot {
-                    rates[place.nth] = Some(self.rate((visits, new, seconds), &[visits], false));
+                    rates[place.nth] = Some(self.rate((visits, 0.0, seconds), &[visits], false));
                 } else if step == STEP {
                     place.steps.push(visits);
                 }

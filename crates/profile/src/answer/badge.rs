@@ -2,7 +2,7 @@
 
 use super::{Decision, Needed, Piece};
 use crate::audit::Audited;
-use crate::estimate::{REFERENCE, Verdict};
+use crate::estimate::{REFERENCE, Target, Verdict};
 use crate::model::Warning;
 use crate::printable;
 use crate::ranking::{PointSummary, Profile};
@@ -209,9 +209,9 @@ fn too_little_of_all(profile: &Profile) -> Badge {
 /// What makes the numbers of the best piece uncertain, the gravest reason first.
 fn noise(profile: &Profile, point: &PointSummary, best: &Piece) -> Option<Badge> {
     let estimate = best.estimate.as_ref()?;
-    // What clients use is in the numbers.
+    // What clients use is in the numbers, other than of a latency.
     if let (Some(share), Some(quieter)) = (profile.doubts.others(), profile.quieter())
-        && !profile.rows.served().clients_are_here
+        && !(profile.rows.served().clients_are_here && matches!(point.target, Target::Throughput(_)))
     {
         let advice = format!("the intervals allow for that; {quieter} for narrower ones");
         return Some(Badge::new(Quality::Noisy, used_by_others(share), advice));

@@ -20,11 +20,12 @@ pub(super) enum Limit {
 impl Limit {
     pub(super) fn of(estimate: &PointEstimate) -> Limit {
         let square = |error: f64| error.powi(2);
-        let cpus = square(estimate.slice_error) + square(estimate.crowding_error());
+        let slices = square(estimate.slice_error);
+        let cpus = slices + square(estimate.crowding_error());
         let handovers = square(estimate.handover_error.max(estimate.waking_error));
         let clients = square(estimate.clock_error()) + square(estimate.latency_error);
         let executing = square(estimate.executing_error());
-        let delays = square(estimate.method_error) - cpus - handovers - clients - executing;
+        let delays = square(estimate.method_error) - slices - handovers - clients - executing;
         let parts = [
             (cpus, Limit::Cpus),
             (handovers, Limit::Handovers),

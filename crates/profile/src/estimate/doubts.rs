@@ -13,7 +13,7 @@ pub(super) struct Doubts {
     pub(super) waking: f64,
     pub(super) latency: f64,
     pub(super) executing: f64,
-    /// Those that go one way, as ends of intervals: they are no standard errors.
+    /// Those that go one way, as distances: they are no standard errors.
     pub(super) crowding: Reach,
     pub(super) clocks: Reach,
 }
@@ -45,35 +45,46 @@ impl Doubts {
         handover::at(self.handovers, s).max(self.waking * s).hypot(in_proportion)
     }
 
-    /// With what goes one way, which is `part` of each of those.
-    fn with(self, s: f64, part: impl Fn(Reach) -> f64) -> f64 {
-        let one_way = part(self.crowding).hypot(part(self.clocks)) / NORMAL;
-        self.either_way(s).hypot(one_way * s)
+    /// With `clocks` of those that go one way.
+    fn with(self, s: f64, clocks: f64) -> f64 {
+        self.either_way(s).hypot(clocks / NORMAL * s)
     }
 
-    /// What they add at speedup `s`, whichever way is longer.
+    /// All that they add at speedup `s`, whichever way is longer, as if it were one standard error.
     pub(super) fn longest(self, s: f64) -> f64 {
-        self.with(s, Reach::longest)
+        self.without_crowding(s).hypot(self.crowding.longest() / NORMAL * s)
     }
 
-    /// What makes a slope less than it seems.
+    /// The same without what other programs do.
+    pub(super) fn without_crowding(self, s: f64) -> f64 {
+        self.with(s, self.clocks.longest())
+    }
+
+    /// What makes a slope less than it seems, without what other programs do.
     pub(super) fn towards_zero(self, slope: f64) -> f64 {
-        self.with(1.0, |reach| reach.towards_zero(slope))
+        self.with(1.0, self.clocks.towards_zero(slope))
     }
 
-    /// A gain at speedup `s` whose interval holds all that they may add.
+    /// A gain at speedup `s` whose interval holds all that they may add. What other programs do may be all of it, whatever noise does besides.
     pub(super) fn widen(self, s: f64, gain: Estimate) -> Estimate {
-        let [below, above] = self.both(s);
-        interval::stretched(gain, (below, above))
+        let Estimate { value, se, lo, hi } = interval::stretched(gain, self.both(s, 0.0));
+        let Reach { below, above } = self.crowding;
+        let se = se.hypot(self.crowding.longest() / NORMAL * s);
+        Estimate { value, se, lo: lo - below * s, hi: hi + above * s }
     }
 
-    /// A gain at speedup `s` without them.
-    pub(super) fn narrow(self, s: f64, gain: Estimate, more: f64) -> Estimate {
-        let [below, above] = self.both(s);
-        interval::shortened(gain, (below.hypot(more), above.hypot(more)))
+    /// A gain at speedup `s` without them, and without another error.
+    pub(super) fn narrow(self, s: f64, gain: Estimate, error: f64) -> Estimate {
+        let Estimate { value, se, lo, hi } = gain;
+        let Reach { below, above } = self.crowding;
+        let crowding = self.crowding.longest() / NORMAL * s;
+        let se = (se.powi(2) - crowding.powi(2)).max(0.0).sqrt();
+        let gain = Estimate { value, se, lo: (lo + below * s).min(value), hi: (hi - above * s).max(value) };
+        interval::shortened(gain, self.both(s, error))
     }
 
-    fn both(self, s: f64) -> [f64; 2] {
-        [self.with(s, |reach| reach.below), self.with(s, |reach| reach.above)]
+    fn both(self, s: f64, error: f64) -> (f64, f64) {
+        let Reach { below, above } = self.clocks;
+        (self.with(s, below).hypot(error), self.with(s, above).hypot(error))
     }
 }

@@ -2,7 +2,8 @@
 
 use super::doubts::Doubts;
 use super::interval::around;
-use super::{About, EstimateOptions, Experiments, Phase, arrivals, executing, method, queues};
+use super::queues::Crowding;
+use super::{About, EstimateOptions, Experiments, Phase, Target, arrivals, executing, method, queues};
 
 /// How exact a slope is, apart from noise. Standard errors, of gain per speedup.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,12 +20,11 @@ pub struct InDoubt {
 pub(crate) fn corrected(
     (slope, se): (f64, f64),
     experiments: &Experiments<'_>,
-    about: About<'_>,
+    target: Target,
     phase: &Phase,
 ) -> (f64, f64) {
     let scaled = phase.scale(around(slope, se, usize::MAX));
-    let corrected = executing::without(executing::share(experiments.baselines(), about.target), scaled);
-    let corrected = corrected.moved(queues::crowding(experiments, about, phase, corrected.value).shift);
+    let corrected = executing::without(executing::share(experiments.baselines(), target), scaled);
     (corrected.value, corrected.se)
 }
 
@@ -39,7 +39,9 @@ pub(crate) fn in_doubt(
     let pairs = experiments.pairs(about);
     let delay = pairs.delay(pairs.level());
     let of_delay = method::error(experiments.treated(), options.method_error);
-    let crowding = queues::crowding(experiments, about, phase, slope).reach;
+    // Of many hosts, with clients here and there, no slope is moved.
+    let Crowding { shift, reach } = queues::crowding(experiments, about, phase, slope);
+    let crowding = reach.seen_from(shift);
     let of_doubts = Doubts::of(experiments, about.target, phase, (slope, crowding)).longest(1.0);
     let method_error = (of_delay * delay * phase.factor).hypot(of_doubts);
     let has_limit = arrivals::limit(experiments.baselines(), about.target);

@@ -118,7 +118,7 @@ pub use working::{SpeedupSum, Working};
 
 pub(crate) use arrivals::at_least_none as arrivals_limit;
 pub(crate) use in_doubt::{corrected, in_doubt};
-pub(crate) use interval::{Difference, beyond, of_ratio as ratio_interval, widened};
+pub(crate) use interval::{Difference, NORMAL, beyond, of_ratio as ratio_interval, widened};
 pub(crate) use level::{ENOUGH_RUNS, Level, gain as level_gain};
 pub(crate) use pair::{Experiments, Pairs, experiments};
 pub(crate) use phase::{TreatedSums, of as phase_of};
@@ -157,7 +157,7 @@ pub struct PointEstimate {
     pub waking_error: f64,
     /// So much of the slope is no delay's doing: the program's clients used the same CPUs, and what they use belongs to each request.
     pub crowding_shift: f64,
-    /// How far the slope may be off because other programs used the same CPUs. The side towards zero is in `method_error`.
+    /// How far the slope may be off because other programs used the same CPUs, whatever noise does: not in `method_error`.
     pub crowding: Reach,
     /// How far it may be off because it is not known whether arrivals wait for the program. It is towards zero, and in `method_error`.
     pub clocks: Reach,
@@ -200,8 +200,9 @@ impl PointEstimate {
     /// Takes back a call that would need a chance below `bar`.
     pub(crate) fn doubt(&mut self, bar: f64) {
         let Some(slope) = self.of_noise() else { return };
-        self.verdict = verdict::without_effect(&slope, self.errors());
+        self.verdict = verdict::without_effect(&slope, self.errors(), self.crowding);
         if self.verdict == Verdict::NotEnoughData {
+            let slope = self.crowding.nearest_to_zero(slope);
             self.more_blocks = Some(verdict::more_blocks_below(bar, &slope, self.method_error, self.blocks));
         }
     }
@@ -233,7 +234,7 @@ impl PointEstimate {
         self.of_one_way(self.clocks)
     }
 
-    /// The part of it that stands for other programs on the same CPUs.
+    /// The same of other programs on the same CPUs, as if it were a standard error; it is no part of that.
     pub fn crowding_error(&self) -> f64 {
         self.of_one_way(self.crowding)
     }
@@ -245,7 +246,7 @@ impl PointEstimate {
     /// What verdicts make of the errors of the method.
     fn errors(&self) -> verdict::Errors {
         let (doubts, slope) = (self.doubts(), self.slope.map_or(0.0, |slope| slope.value));
-        verdict::Errors::parts(self.method_error, doubts.towards_zero(slope), doubts.longest(1.0))
+        verdict::Errors::parts(self.method_error, doubts.towards_zero(slope), doubts.without_crowding(1.0))
     }
 
     fn doubts(&self) -> Doubts {
@@ -338,8 +339,10 @@ pub(crate) fn estimate(
     let of_delays = error_of_delay * fit.delay * phase.factor;
     let method_error = of_delays.hypot(doubts.towards_zero(of_noise.value));
     let slope = doubts.widen(1.0, interval::widened(of_noise, of_delays));
-    let errors = verdict::Errors { method: method_error, of_delays, in_doubt: doubts.longest(1.0) };
-    let verdict = verdict::of(&of_noise, errors, fit.blocks());
+    let in_doubt = doubts.without_crowding(1.0);
+    let errors = verdict::Errors { method: method_error, of_delays, in_doubt };
+    let verdict = verdict::of(&of_noise, errors, crowding.reach, fit.blocks());
+    let nearest = crowding.reach.nearest_to_zero(of_noise);
     let on_curve = |s: f64, gain: Estimate| doubts.widen(s, at(s, gain));
     let dot = |speedup: Speedup| {
         let raw = if speedup.is_zero() { Some(0.0) } else { fit.raw_gain(speedup) };
@@ -384,7 +387,7 @@ pub(crate) fn estimate(
         clocks: doubts.clocks,
         latency_error: doubts.latency,
         executing,
-        chance: Some(verdict::chance(&of_noise, method_error, fit.blocks(), fit.effective_blocks())),
+        chance: Some(verdict::chance(&nearest, method_error, fit.blocks(), fit.effective_blocks())),
         is_probable: false,
         effect: Some(on_curve(REFERENCE.fraction(), curve.at(REFERENCE.fraction()))),
         most: Some(on_curve(1.0, curve.most(tried))),
@@ -395,6 +398,6 @@ pub(crate) fn estimate(
         eras_differ: era::differ(&eras),
         eras,
         quantiles,
-        more_blocks: verdict::more_blocks(verdict, &of_noise, errors, fit.blocks()),
+        more_blocks: verdict::more_blocks(verdict, &of_noise, errors, crowding.reach, fit.blocks()),
     }
 }

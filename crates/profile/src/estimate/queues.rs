@@ -11,7 +11,7 @@
 //! Intervals hold both answers, from windows in which other programs used the machine. Where it is known that the others are those clients, gains are moved towards that share, the more of the CPUs are busy the
 //! further, and intervals hold both and no more.
 
-use super::{About, Experiments, Phase, Target, arrivals};
+use super::{About, Estimate, Experiments, Phase, Target, arrivals};
 use crate::model::WindowFlags;
 
 /// Threads that wait for CPUs for this share of the time that they use them are held up by all that others do.
@@ -41,6 +41,17 @@ impl Reach {
     /// The longer of both.
     pub fn longest(self) -> f64 {
         self.below.max(self.above)
+    }
+
+    /// The same, seen from what is so much less.
+    pub(super) fn seen_from(self, shift: f64) -> Reach {
+        Reach::default().with(shift - self.below).with(shift + self.above)
+    }
+
+    /// A slope, nearer to zero by as much as it may be.
+    pub(super) fn nearest_to_zero(self, slope: Estimate) -> Estimate {
+        let by = self.towards_zero(slope.value).min(slope.value.abs());
+        slope.moved(if slope.value < 0.0 { by } else { -by })
     }
 
     /// So that it holds what is so far away, too.
@@ -87,7 +98,7 @@ pub(super) fn crowding(
         (Target::Latency { .. }, _) => {
             Crowding { shift: 0.0, reach: Reach::default().with(shrunk).with(-shrunk) }
         }
-        // What arrives does not depend on the CPUs.
+        // What arrives does not depend on what clients use of the CPUs.
         (target, _) if arrivals::limit(experiments.baselines(), target) => open(),
         (_, None) => open(),
         (_, Some(cpus)) => {
@@ -244,13 +255,15 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_does_not_depend_on_the_cpus() {
+    fn what_arrives_does_not_depend_on_what_clients_use_of_the_cpus() {
         let mut windows = windows([100, 50, 20, 0], 0.5);
         let serving = About { cpus: Some(2), clients_are_here: true, ..about(THROUGHPUT) };
         for audit in windows.iter_mut().filter_map(|window| window.audit.as_mut()) {
             (audit.serving, audit.idle) = (Nanos::from_millis(100), Nanos::from_millis(30));
         }
         assert_eq!(crowded(&windows, serving, 0.0), Crowding::default());
+        let Crowding { shift, reach } = crowded(&windows, serving, SLOPE);
+        assert!(shift == 0.0 && close(reach, [0.0, SLOPE * 0.5]), "waits may still be saved: {reach:?}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Verdicts: what to think of a slope and its interval.
 
-use super::{Estimate, interval};
+use super::{Estimate, Reach, interval};
 
 /// So many more experiments stand for: no number of them would settle it, because the method's own error is larger than the effect.
 pub(crate) const NEVER: u32 = 1_000_000;
@@ -101,26 +101,30 @@ impl Errors {
     }
 }
 
-/// The verdict on a slope, estimated from `blocks` blocks: `slope` is what noise leaves of it.
-pub(crate) fn of(slope: &Estimate, errors: Errors, blocks: usize) -> Verdict {
+/// The verdict on a slope, estimated from `blocks` blocks: `slope` is what noise leaves of it. `crowding`: how far it may be off besides, whatever noise does.
+pub(crate) fn of(slope: &Estimate, errors: Errors, crowding: Reach, blocks: usize) -> Verdict {
     let whole = interval::widened(*slope, errors.method);
     if blocks < ENOUGH_BLOCKS {
         Verdict::NotEnoughData
-    } else if whole.lo > WORTH {
+    } else if whole.lo - crowding.below > WORTH {
         Verdict::Helps
-    } else if whole.hi < -WORTH {
+    } else if whole.hi + crowding.above < -WORTH {
         Verdict::Hurts
     } else {
-        without_effect(slope, errors)
+        without_effect(slope, errors, crowding)
     }
 }
 
 /// The verdict on a slope that may well be zero; the arguments are those of [`of`].
-pub(crate) fn without_effect(slope: &Estimate, errors: Errors) -> Verdict {
+pub(crate) fn without_effect(slope: &Estimate, errors: Errors, crowding: Reach) -> Verdict {
     // What they may be worth is no reason to call more than usual nothing, but to call less so.
     let nothing = nothing(errors.of_delays);
     let slope = interval::widened(*slope, errors.in_doubt);
-    if slope.lo > -nothing && slope.hi < nothing { Verdict::NoEffect } else { Verdict::NotEnoughData }
+    if slope.lo - crowding.below > -nothing && slope.hi + crowding.above < nothing {
+        Verdict::NoEffect
+    } else {
+        Verdict::NotEnoughData
+    }
 }
 
 /// How far from zero a slope may be that has no effect.
@@ -179,7 +183,13 @@ fn until_noise_is_small(slope: &Estimate, method_error: f64, blocks: usize) -> u
 
 /// About how many more blocks would settle it, if the estimate stays where it is: intervals shrink with
 /// the root of the number of blocks, as far as they come from noise. The arguments are those of [`of`].
-pub(super) fn more_blocks(verdict: Verdict, slope: &Estimate, errors: Errors, blocks: usize) -> Option<u32> {
+pub(super) fn more_blocks(
+    verdict: Verdict,
+    slope: &Estimate,
+    errors: Errors,
+    crowding: Reach,
+    blocks: usize,
+) -> Option<u32> {
     if verdict != Verdict::NotEnoughData {
         return None;
     }
@@ -191,8 +201,9 @@ pub(super) fn more_blocks(verdict: Verdict, slope: &Estimate, errors: Errors, bl
     // The widest interval around this value that has a verdict: above what is worth having, with the error of the
     // method, or within what is nothing.
     let method = interval::NORMAL * errors.method;
-    let above = (slope.value.abs() - WORTH).max(0.0).powi(2) - method.powi(2);
-    let within = nothing(errors.of_delays) - slope.value.abs();
+    let nearest = slope.value.abs() - crowding.towards_zero(slope.value);
+    let above = (nearest - WORTH).max(0.0).powi(2) - method.powi(2);
+    let within = nothing(errors.of_delays) - slope.value.abs() - crowding.longest();
     let within = within.max(0.0).powi(2) - (interval::NORMAL * errors.in_doubt).powi(2);
     let settled = above.max(within).max(0.0).sqrt();
     if settled == 0.0 {
@@ -206,6 +217,8 @@ pub(super) fn more_blocks(verdict: Verdict, slope: &Estimate, errors: Errors, bl
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const NONE: Reach = Reach { below: 0.0, above: 0.0 };
 
     fn slope(lo: f64, hi: f64) -> Estimate {
         Estimate { value: (lo + hi) / 2.0, se: (hi - lo) / 4.0, lo, hi }
@@ -224,8 +237,20 @@ mod tests {
             (-0.3, -0.1, 20, Verdict::Hurts),
             (f64::NEG_INFINITY, f64::INFINITY, 20, Verdict::NotEnoughData),
         ] {
-            assert_eq!(of(&slope(lo, hi), Errors::default(), blocks), verdict, "[{lo}, {hi}] of {blocks}");
+            assert_eq!(
+                of(&slope(lo, hi), Errors::default(), NONE, blocks),
+                verdict,
+                "[{lo}, {hi}] of {blocks}"
+            );
         }
+    }
+
+    #[test]
+    fn what_only_others_on_the_cpus_speak_for_does_not_help() {
+        let verdict = |below, above| of(&slope(0.3, 0.4), Errors::default(), Reach { below, above }, 20);
+        assert_eq!((verdict(0.1, 0.3), verdict(0.29, 0.0)), (Verdict::Helps, Verdict::NotEnoughData));
+        let nothing = |below| of(&slope(-0.01, 0.01), Errors::default(), Reach { below, above: 0.0 }, 20);
+        assert_eq!((nothing(0.03), nothing(0.1)), (Verdict::NoEffect, Verdict::NotEnoughData));
     }
 
     #[test]
@@ -236,7 +261,7 @@ mod tests {
             (0.12, 0.13, Verdict::Helps),
             (-0.20, 0.20, Verdict::NotEnoughData),
         ] {
-            assert_eq!(of(&slope(lo, hi), Errors::either_way(0.03, 0.0), 20), verdict, "[{lo}, {hi}]");
+            assert_eq!(of(&slope(lo, hi), Errors::either_way(0.03, 0.0), NONE, 20), verdict, "[{lo}, {hi}]");
         }
     }
 
@@ -258,34 +283,46 @@ mod tests {
     #[test]
     fn four_times_the_blocks_halve_the_interval() {
         let wide = slope(-0.08, 0.12); // ±0.10 around 0.02; within ±0.03 it is settled
-        assert_eq!(more_blocks(Verdict::NotEnoughData, &wide, Errors::either_way(0.0, 0.0), 9), Some(91));
-        assert_eq!(more_blocks(Verdict::Helps, &wide, Errors::either_way(0.0, 0.0), 9), None);
         assert_eq!(
-            more_blocks(Verdict::NotEnoughData, &slope(0.5, 0.6), Errors::either_way(0.0, 0.0), 2),
+            more_blocks(Verdict::NotEnoughData, &wide, Errors::either_way(0.0, 0.0), NONE, 9),
+            Some(91)
+        );
+        assert_eq!(more_blocks(Verdict::Helps, &wide, Errors::either_way(0.0, 0.0), NONE, 9), None);
+        assert_eq!(
+            more_blocks(Verdict::NotEnoughData, &slope(0.5, 0.6), Errors::either_way(0.0, 0.0), NONE, 2),
             Some(3)
         );
         // What is within the error of the method is nothing: ±0.05 and as much.
         assert_eq!(
-            more_blocks(Verdict::NotEnoughData, &wide, Errors::either_way(0.05 / interval::NORMAL, 0.0), 9),
+            more_blocks(
+                Verdict::NotEnoughData,
+                &wide,
+                Errors::either_way(0.05 / interval::NORMAL, 0.0),
+                NONE,
+                9
+            ),
             Some(6)
         );
         // A method that is off by 0.4 does not make 0.3 nothing, and no number of experiments settles it.
-        assert_eq!(of(&slope(0.25, 0.35), Errors::either_way(0.2, 0.0), 20), Verdict::NotEnoughData);
+        assert_eq!(of(&slope(0.25, 0.35), Errors::either_way(0.2, 0.0), NONE, 20), Verdict::NotEnoughData);
         // A slope of zero settles nothing where hand-overs may be worth more.
-        assert_eq!(of(&slope(-0.01, 0.01), Errors::either_way(0.03, 0.0), 20), Verdict::NoEffect);
-        assert_eq!(of(&slope(-0.01, 0.01), Errors::either_way(0.10, 0.095), 20), Verdict::NotEnoughData);
+        assert_eq!(of(&slope(-0.01, 0.01), Errors::either_way(0.03, 0.0), NONE, 20), Verdict::NoEffect);
         assert_eq!(
-            more_blocks(Verdict::NotEnoughData, &slope(0.25, 0.35), Errors::either_way(0.2, 0.0), 20),
+            of(&slope(-0.01, 0.01), Errors::either_way(0.10, 0.095), NONE, 20),
+            Verdict::NotEnoughData
+        );
+        assert_eq!(
+            more_blocks(Verdict::NotEnoughData, &slope(0.25, 0.35), Errors::either_way(0.2, 0.0), NONE, 20),
             Some(1_000_000)
         );
         // But with few of them it may still turn out to be something else.
         assert_eq!(
-            more_blocks(Verdict::NotEnoughData, &slope(-0.2, 0.8), Errors::either_way(0.2, 0.0), 5),
+            more_blocks(Verdict::NotEnoughData, &slope(-0.2, 0.8), Errors::either_way(0.2, 0.0), NONE, 5),
             Some(4)
         );
         // No number of experiments settles what hand-overs or time slices may be worth.
         assert_eq!(
-            more_blocks(Verdict::NotEnoughData, &slope(0.01, 0.03), Errors::either_way(0.2, 0.2), 20),
+            more_blocks(Verdict::NotEnoughData, &slope(0.01, 0.03), Errors::either_way(0.2, 0.2), NONE, 20),
             Some(1_000_000)
         );
     }

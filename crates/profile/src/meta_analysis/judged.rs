@@ -3,7 +3,7 @@
 use super::Worth;
 use crate::discovery;
 use crate::estimate::{
-    MethodErrors, Verdict, WORTH, arrivals_limit, beyond, verdict_of, verdict_without_effect,
+    MethodErrors, Reach, Verdict, WORTH, arrivals_limit, beyond, verdict_of, verdict_without_effect,
 };
 
 impl Worth {
@@ -31,10 +31,10 @@ pub fn verdicts(all: &[(&Worth, f64)]) -> Vec<Verdict> {
     let last = called.checked_sub(1).map_or(-1.0, |last| chances[last]);
     let of = |(worth, doubt): &(&Worth, f64)| {
         let errors = MethodErrors::either_way(worth.method_error, *doubt);
-        let verdict = verdict_of(&worth.of_noise, errors, worth.blocks);
+        let verdict = verdict_of(&worth.of_noise, errors, Reach::default(), worth.blocks);
         let is_call = matches!(verdict, Verdict::Helps | Verdict::Hurts);
         if is_call && worth.chance() > last {
-            verdict_without_effect(&worth.of_noise, errors)
+            verdict_without_effect(&worth.of_noise, errors, Reach::default())
         } else {
             verdict
         }

@@ -14,6 +14,7 @@ pub struct Recorded<'r> {
     rows: &'r Rows,
     experiments: BTreeMap<RegionId, Experiments<'r>>,
     treated: TreatedSums,
+    served: Served,
     /// Windows shorter than this say nothing about a target.
     shortest: BTreeMap<Target, Nanos>,
 }
@@ -27,6 +28,7 @@ impl<'r> Recorded<'r> {
             rows,
             experiments: all.into_iter().map(|of_region| (of_region.region, of_region)).collect(),
             treated: TreatedSums::of(&rows.windows),
+            served: rows.served(),
             shortest: targets.iter().map(shortest).collect(),
         }
     }
@@ -46,8 +48,7 @@ impl<'r> Recorded<'r> {
         let terms = of_region.pairs(self.about(target)).terms();
         let plain = HostSlope::of_blocks(host, version, &terms, observed);
         let phase = phase_of(of_region, self.rows, &self.treated);
-        let (slope, se) =
-            corrected((plain.slope, plain.variance.sqrt()), of_region, self.about(target), &phase);
+        let (slope, se) = corrected((plain.slope, plain.variance.sqrt()), of_region, target, &phase);
         HostSlope { slope, variance: se * se, ..plain }.or_nothing()
     }
 
@@ -66,7 +67,7 @@ impl<'r> Recorded<'r> {
 
     fn about(&self, target: Target) -> About<'static> {
         let shortest = self.shortest.get(&target).copied().unwrap_or_default();
-        let Served { cpus, clients_are_here } = self.rows.served();
+        let Served { cpus, clients_are_here } = self.served;
         About { target, drifts: &[], of_runs: &[], shortest, cpus, clients_are_here }
     }
 }

@@ -1,5 +1,8 @@
 //! Arrivals: what a program got from outside, and what a run found out about the clock of that.
 
+/// No more than so many say nothing.
+const HARDLY_ANY: u64 = 40;
+
 /// Arrivals of one kind at one port, over a whole session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arrivals {
@@ -26,14 +29,19 @@ impl Arrivals {
         used.peek().is_some() && used.all(|one| is_right(one.clock))
     }
 
-    /// Whether there were enough of them, from other programs, to say anything.
-    pub fn is_used(&self) -> bool {
-        const HARDLY_ANY: u64 = 40;
+    /// Whether they say anything.
+    fn is_used(&self) -> bool {
         match self.kind {
             ArrivalKind::Listener => self.count > HARDLY_ANY,
             ArrivalKind::Own => false,
             _ => true,
         }
+    }
+
+    /// Whether other programs have asked, or been asked, again and again.
+    pub(crate) fn are_of_others(&self) -> bool {
+        let is_of_others = !matches!(self.kind, ArrivalKind::Own | ArrivalKind::Pipe);
+        is_of_others && self.count > HARDLY_ANY
     }
 }
 

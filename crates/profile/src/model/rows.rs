@@ -1,6 +1,6 @@
 //! Rows: everything a recording holds, in memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Arrivals, Function, FunctionId, Point, PointId, Production, Region, RegionId, Session, SessionId,
@@ -38,15 +38,15 @@ pub struct Rows {
 impl Rows {
     /// Whom the program served, or asked.
     pub(crate) fn served(&self) -> Served {
-        let serves = |session: &&Session| session.arrivals.iter().any(Arrivals::is_used);
+        let serves = |session: &&Session| session.arrivals.iter().any(Arrivals::are_of_others);
         let serving = || self.sessions.iter().filter(serves);
-        let said = |session: &Session| {
-            self.warnings
-                .iter()
-                .any(|(of, warning)| *of == session.id && warning.code == Warning::CLIENTS_HERE)
-        };
-        let cpus = serving().map(|session| session.start.cpus).max();
-        Served { cpus, clients_are_here: cpus.is_some() && serving().all(said) }
+        let of_clients = self.warnings.iter().filter(|(_, warning)| warning.code == Warning::CLIENTS_HERE);
+        let said: BTreeSet<SessionId> = of_clients.map(|(session, _)| *session).collect();
+        // What is known of others is about all CPUs.
+        let has_all = serving().all(|session| session.start.machine_cpus() == Some(session.start.cpus));
+        let cpus = serving().map(|session| session.start.cpus).max().filter(|_| has_all);
+        let clients_are_here = cpus.is_some() && serving().all(|session| said.contains(&session.id));
+        Served { cpus, clients_are_here }
     }
 
     /// The warnings with this code, those of the first session first.
@@ -58,7 +58,7 @@ impl Rows {
 /// Other programs that the program served, or asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Served {
-    /// How many CPUs the machine has, where there are any.
+    /// How many CPUs the machine has, where there are any, and the program may run on all of them.
     pub(crate) cpus: Option<u32>,
     /// Whether they were nearly all that used the machine beside the program, in each run.
     pub(crate) clients_are_here: bool,

@@ -69,6 +69,12 @@ pub struct SessionStart {
 }
 
 impl SessionStart {
+    /// How many CPUs the machine has; `cpus` are those on which the program may run. `None` in recordings of earlier versions.
+    pub fn machine_cpus(&self) -> Option<u32> {
+        let options: serde_json::Value = serde_json::from_str(&self.options).ok()?;
+        u32::try_from(options["machine_cpus"].as_u64()?).ok()
+    }
+
     /// The program's file name.
     pub fn program_name(&self) -> &str {
         self.program.rsplit('/').next().unwrap_or(&self.program)
