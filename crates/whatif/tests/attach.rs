@@ -155,7 +155,9 @@ pub fn wait_until_recorded(sandbox: &Sandbox, session: &mut Child, is_seen: impl
     let said = || std::fs::read_to_string(sandbox.path("said")).unwrap();
     let begin = Instant::now();
     while !rows(&sandbox.recording()).is_some_and(|rows| is_seen(&rows)) {
-        assert!(session.try_wait().unwrap().is_none(), "the session has ended: {}", said());
+        if let Some(status) = session.try_wait().unwrap() {
+            panic!("the session has ended ({status}): {}", said());
+        }
         if begin.elapsed() > HANG {
             let _ = session.kill();
             panic!("what is to be seen is not seen: {}\n{:#?}", said(), rows(&sandbox.recording()));
