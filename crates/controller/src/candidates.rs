@@ -24,7 +24,7 @@ const GOOD_VARIATION: f64 = 1.0;
 const LEAST_RATE: f64 = 2.0;
 /// Visits per second of which half the worth is lost: windows have few of them.
 const FEW_VISITS: f64 = 20.0;
-/// What is visited once for each request is worth so many times as much: turns of an event loop, which have more of the work, are none.
+/// A place that is visited once for each request scores so many times as high: turns of an event loop, which have more of the work, are no requests.
 const OF_A_REQUEST: f64 = 10.0;
 /// By how much counting may slow threads down that visit a place: at twice as much it is worth a fifth of what it is worth otherwise.
 const AFFORDABLE: f64 = 0.05;

@@ -84,7 +84,7 @@ pub(super) struct Crowding {
     pub(super) reach: Reach,
 }
 
-/// Of a slope of `slope`.
+/// What they do to a slope of `slope`.
 pub(super) fn crowding(
     experiments: &Experiments<'_>,
     about: About<'_>,
@@ -94,7 +94,7 @@ pub(super) fn crowding(
     let shrunk = slope * waits_of_woken(experiments);
     let open = || Crowding { shift: 0.0, reach: Reach::default().with(shrunk) };
     match (about.target, about.cpus) {
-        // What waits are worth for a latency depends on when they are.
+        // Which waits make a latency longer depends on when they are.
         (Target::Latency { .. }, _) => {
             Crowding { shift: 0.0, reach: Reach::default().with(shrunk).with(-shrunk) }
         }
