@@ -1,13 +1,16 @@
 //! What the threads of a process are called, so that samples can be told apart by thread.
 //!
 //! Threads inherit the name of the thread that starts them, and any program can give its threads as many names as it likes; so only so
-//! many are kept apart for one process: then names that end in digits are taken together (`worker-*`), and in the end all others.
+//! many are kept apart for one process: then names that end in digits are taken together (`worker-*`), and in the end all others. The
+//! threads of one pool take no more than half of that: whichever thread is met last, those of another name are still told apart.
 
 use crate::labels::LabelIndex;
 use std::collections::HashMap;
 
 /// Names of one process that are kept as they are, and after these as many that are taken together.
 const MOST_NAMES: usize = 64;
+/// Those among them that differ only in the digits that they end in.
+const MOST_OF_A_POOL: usize = 32;
 /// Threads of one process whose names are known; of further ones they are not.
 const MOST: usize = 1 << 15;
 /// The name of threads that have one of too many names.
@@ -124,15 +127,18 @@ impl Threads {
         if let Some(place) = self.find(name) {
             return place;
         }
-        if self.names.len() < MOST_NAMES {
+        let stem = stem(name);
+        let is_of_a_pool = stem.len() < name.len();
+        let of_pool = |known: &&Name| known.text.len() > stem.len() && self::stem(&known.text) == stem;
+        let is_large_pool = is_of_a_pool && self.names.iter().filter(of_pool).count() >= MOST_OF_A_POOL;
+        if self.names.len() < MOST_NAMES && !is_large_pool {
             return self.add(name);
         }
         self.folded += 1;
-        let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
-        let together = if stem.len() < name.len() { format!("{stem}*") } else { name.to_owned() };
+        let together = if is_of_a_pool { format!("{stem}*") } else { name.to_owned() };
         match self.find(&together) {
             Some(place) => place,
-            None if self.names.len() < 2 * MOST_NAMES && stem.len() < name.len() => self.add(&together),
+            None if self.names.len() < 2 * MOST_NAMES && is_of_a_pool => self.add(&together),
             None => self.find(OTHERS).unwrap_or_else(|| self.add(OTHERS)),
         }
     }
@@ -145,6 +151,11 @@ impl Threads {
         self.names.push(Name { text: name.to_owned(), label: None });
         (self.names.len() - 1) as u16
     }
+}
+
+/// A name without the digits that it ends in.
+fn stem(name: &str) -> &str {
+    name.trim_end_matches(|c: char| c.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -181,12 +192,19 @@ mod tests {
     #[test]
     fn names_that_are_too_many_are_taken_together() {
         let mut threads = Threads::of(1, "server");
-        for number in 0..MOST_NAMES as u32 + 20 {
+        for number in 0..MOST_OF_A_POOL as u32 + 20 {
             threads.rename(100 + number, &format!("worker-{number}"));
         }
         assert_eq!(name(&threads, 100), "worker-0");
-        assert_eq!(name(&threads, 100 + MOST_NAMES as u32 + 19), "worker-*");
-        assert_eq!(threads.take_folded(), 21);
+        assert_eq!(name(&threads, 100 + MOST_OF_A_POOL as u32 + 19), "worker-*");
+        assert_eq!(threads.take_folded(), 20);
+        // There is room for others still: for those that were met before, and for those that are met after the pool.
+        for (thread, kept) in ["logger", "worker", "worker-x", "db-1"].into_iter().enumerate() {
+            threads.rename(thread as u32, kept);
+            assert_eq!(name(&threads, thread as u32), kept);
+        }
+        (0..MOST_NAMES as u32).for_each(|number| threads.rename(200 + number, &format!("db-{number}")));
+        threads.take_folded();
         assert_eq!(threads.take_folded(), 0);
         for (thread, (given, kept)) in
             [("worker-0", "worker-0"), ("io 7", "io *"), ("12", "*"), ("plain", OTHERS), ("", OTHERS)]

@@ -70,15 +70,18 @@ impl Collecting {
 
     /// Waits until the status says something, or the database that was written before it.
     pub fn wait_for(&self, mut is_there: impl FnMut(&Value) -> bool) -> Value {
-        let begin = std::time::Instant::now();
-        loop {
+        wait_until(|| {
             let status = self.status();
-            if is_there(&status) {
-                return status;
-            }
-            assert!(begin.elapsed() < COLLECTED, "{status:#}");
-            std::thread::sleep(LOOK);
-        }
+            if is_there(&status) { Ok(status) } else { Err(status) }
+        })
+    }
+
+    /// Waits until the rows of `whatif top` say something.
+    fn wait_for_rows(&self, options: &[&str], mut are_there: impl FnMut(&[Value]) -> bool) {
+        wait_until(|| {
+            let rows = groups(&self.folder, options);
+            if are_there(&rows) { Ok(()) } else { Err(serde_json::json!([rows, self.status()])) }
+        });
     }
 
     fn signal(&self, name: &str) {
@@ -96,6 +99,18 @@ impl Collecting {
         let _ = std::fs::remove_dir_all(&kept);
         assert!(Command::new("cp").arg("-r").arg(&self.folder).arg(&kept).status().unwrap().success());
         kept
+    }
+}
+
+/// What there is when `look` finds it; whoever waits in vain is shown what there was instead.
+fn wait_until<T>(mut look: impl FnMut() -> Result<T, Value>) -> T {
+    let begin = std::time::Instant::now();
+    loop {
+        match look() {
+            Ok(found) => return found,
+            Err(instead) => assert!(begin.elapsed() < COLLECTED, "{instead:#}"),
+        }
+        std::thread::sleep(LOOK);
     }
 }
 
@@ -248,35 +263,31 @@ fn threads_numbers_and_labels_of_users_are_kept() {
     let many: Vec<String> = (0..30).map(|number| format!("l{number}=v")).collect();
     let hostile = [&"a=b,".repeat(30_000), &many.join(","), "a=\u{1b}[2J,B=c,d"];
     let hostile: Vec<Killed> = hostile.iter().map(|labels| start(labels)).collect();
-    let folder = collecting.folder.clone();
     let numbers = |of: &[&Killed]| of.iter().map(|killed| killed.0.id().to_string()).collect::<Vec<_>>();
     let has = |rows: &[Value], key: &str, text: &str| rows.iter().any(|row| row[key] == text);
     let shards = "process=labelled and label.shard=3 and thread=shard-?";
     // Numbers are there once processes have lived for ten seconds.
-    collecting.wait_for(|_| {
-        let rows = groups(&folder, &["--by", "pid,thread", "--where", shards]);
+    let of_program = |by| ["--by", by, "--process", "labelled"];
+    collecting.wait_for_rows(&of_program("pid,thread,label.shard"), |rows| {
         numbers(&[&before, &after]).iter().all(|pid| {
-            ["shard-a", "shard-b"]
-                .iter()
-                .all(|thread| rows.iter().any(|row| row["pid"] == **pid && row["thread"] == *thread))
+            let is_there = |row: &Value, thread| {
+                row["pid"] == **pid && row["thread"] == thread && row["label.shard"] == "3"
+            };
+            ["shard-a", "shard-b"].iter().all(|thread| rows.iter().any(|row| is_there(row, *thread)))
         })
     });
     let all = numbers(&hostile.iter().collect::<Vec<_>>());
-    collecting.wait_for(|_| {
-        let rows = groups(&folder, &["--by", "pid", "--process", "labelled"]);
-        all.iter().all(|pid| has(&rows, "pid", pid))
-    });
-    collecting.wait_for(|_| has(&groups(&folder, &["--by", "thread"]), "thread", "pool-*"));
+    collecting.wait_for_rows(&of_program("pid"), |rows| all.iter().all(|pid| has(rows, "pid", pid)));
+    collecting.wait_for_rows(&of_program("thread"), |rows| has(rows, "thread", "pool-*"));
     // Labels are read again later where that takes too long on a busy machine, which is counted.
-    collecting
-        .wait_for(|_| has(&groups(&folder, &["--by", "label.l0", "--process", "labelled"]), "label.l0", "v"));
-    // The status is written after the database.
-    let status = collecting
-        .wait_for(|status| status["labels"]["thread_names_taken_together"].as_u64().is_some_and(|n| n > 0));
+    collecting.wait_for_rows(&of_program("label.l0"), |rows| has(rows, "label.l0", "v"));
+    // The status is written after the database. One label was too long, 22 were too many, three were none.
+    let number = |status: &Value, of| status["labels"][of].as_u64().unwrap_or(0);
+    let status = collecting.wait_for(|status| {
+        number(status, "thread_names_taken_together") > 0
+            && number(status, "user_labels_refused") >= 1 + 22 + 3
+    });
     let folder = collecting.end("-TERM");
-    // One was too long, 22 too many, three were no labels.
-    assert!(status["labels"]["user_labels_refused"].as_u64() >= Some(1 + 22 + 3), "{status:#}");
-    assert!(status["labels"]["thread_names_taken_together"].as_u64() > Some(0), "{status:#}");
     // Samples that were taken meanwhile have none. A command line is read once.
     let is_unread = status["labels"]["environments_unread"].as_u64() > Some(0);
     // Whatever these may say, the others have the labels that they were given.
