@@ -35,7 +35,7 @@ impl Collecting {
     }
 
     fn started(mut command: Command, sandbox: Sandbox, folder: PathBuf) -> Option<Self> {
-        let load = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let load = beside_others("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (say, said) = std::sync::mpsc::channel();
@@ -202,6 +202,14 @@ fn the_collector_tells_prometheus_and_its_history() {
 /// Killed when it is dropped, so that no other test meets it.
 pub struct Killed(pub Child);
 
+/// A program that only has to be sampled now and then. What it is there for comes at any speed, and it would take the CPUs from all
+/// other tests for as long as it runs.
+pub fn beside_others(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut nice = Command::new("nice");
+    nice.args(["-n", "19"]).arg(program);
+    nice
+}
+
 impl Drop for Killed {
     fn drop(&mut self) {
         let _ = self.0.kill();
@@ -223,7 +231,7 @@ fn callers_are_found_with_frame_pointers_and_without() {
     let flags = |pointers| ["-O1", pointers, "-fno-optimize-sibling-calls"];
     let Some(without) = program_as("deep.c", "deep-none", &flags("-fomit-frame-pointer")) else { return };
     let Some(with) = program_as("deep.c", "deep-kept", &flags("-fno-omit-frame-pointer")) else { return };
-    let _running = [without, with].map(|program| Killed(Command::new(program).spawn().unwrap()));
+    let _running = [without, with].map(|program| Killed(beside_others(program).spawn().unwrap()));
     // The kernel copies all stacks where it samples one's own processes, otherwise BPF copies those that need it.
     for own in [&[][..], &["--own"]] {
         let Some(collecting) = Collecting::start(&[OFTEN, own].concat()) else { return };
@@ -252,7 +260,7 @@ fn groups(folder: &Path, options: &[&str]) -> Vec<Value> {
 fn threads_numbers_and_labels_of_users_are_kept() {
     let Some(program) = program("labelled.c") else { return };
     let start = |labels: &str| {
-        Killed(Command::new(&program).arg("an argument").env("WHATIF_LABELS", labels).spawn().unwrap())
+        Killed(beside_others(&program).arg("an argument").env("WHATIF_LABELS", labels).spawn().unwrap())
     };
     let wanted = "shard=3,tenant=acme";
     let before = start(wanted);
@@ -335,7 +343,7 @@ fn threads_numbers_and_labels_of_users_are_kept() {
 #[test]
 fn files_that_never_answer_do_not_hold_it_up() {
     let Some(program) = program("hangs.c") else { return };
-    let mut hangs = Killed(Command::new(program).stdout(Stdio::piped()).spawn().unwrap());
+    let mut hangs = Killed(beside_others(program).stdout(Stdio::piped()).spawn().unwrap());
     let mut line = String::new();
     BufReader::new(hangs.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
     if line != "yes\n" {

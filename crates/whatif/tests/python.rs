@@ -1,10 +1,10 @@
 //! Python's functions on the stacks that `whatif collect` finds. How many stacks they are on is for `bench accept`.
 
-use crate::collect::{Collecting, Killed, OFTEN};
+use crate::collect::{Collecting, Killed, OFTEN, beside_others};
 use crate::support::{answer, between, interpreters, link, program_as, skip, stacks};
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 /// What works in `shares.py`, and who calls it: `sorted` and `sum` are functions of C, the other one is called by Python at once.
 const WORKS: [(&str, &str, bool); 3] = [
@@ -37,7 +37,7 @@ fn functions_of_python_are_on_stacks_with_those_of_c() {
             return skip("the kernel does not let the frames of interpreters be read");
         }
         let name = format!("py-{version}");
-        let mut command = Command::new(link(folder.path(), &name, &interpreter));
+        let mut command = beside_others(link(folder.path(), &name, &interpreter));
         let _running =
             Killed(command.arg(&script).args(["0.2", "1000000"]).stdout(Stdio::null()).spawn().unwrap());
         let db = collecting.folder.clone();
@@ -64,7 +64,7 @@ fn what_only_says_that_it_is_python_keeps_its_stack() {
     let kinds = ["0", "1", "2", "3"];
     let _running = kinds.map(|kind| {
         let link = link(folder.path(), &format!("forged-{kind}"), &forged);
-        Killed(Command::new(link).arg(kind).spawn().unwrap())
+        Killed(beside_others(link).arg(kind).spawn().unwrap())
     });
     let Some(collecting) = Collecting::start(OFTEN) else { return };
     let of = |folder: &Path, kind: &str| stacks(folder, &format!("forged-{kind}"));
