@@ -12,15 +12,18 @@ use cycles::arguments::{
 use profile::Nanos;
 use report::cycles::{self as draw, Answer};
 use report::terminal::Style;
+use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 use std::path::Path;
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 /// How long all readers may take for one database. They take some milliseconds on a machine that does nothing else.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What the process may have used at most, in kilobytes.
 const MEMORY: u64 = 1 << 20;
+/// How many databases are changed at a time.
+const READERS: usize = 4;
 const START: i64 = 1_790_000_000;
 
 /// A database with rows in every table of continuous profiles.
@@ -217,6 +220,32 @@ fn tools() -> Vec<Asked> {
     ]
 }
 
+/// What came of one tool, and what had been changed.
+type Came = (String, std::thread::Result<Result<(), String>>);
+
+/// Asks all tools after each of these changes to a database.
+fn read(folder: &Path, changes: &[(String, Option<Value>)], to: &Sender<Came>) {
+    let which = Which { folder: Folder { db: Some(folder.to_owned()) }, ..Which::default() };
+    let path = folder.join("catalogue.db");
+    let untouched = std::fs::read(&path).unwrap();
+    for (sql, value) in changes {
+        for beside in ["catalogue.db-wal", "catalogue.db-shm", "catalogue.db-journal"] {
+            let _ = std::fs::remove_file(folder.join(beside));
+        }
+        std::fs::write(&path, &untouched).unwrap();
+        let changed = Connection::open(&path).unwrap();
+        changed.execute_batch("PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF").unwrap();
+        changed
+            .execute(sql, params_from_iter(value.clone()))
+            .unwrap_or_else(|error| panic!("{sql} {value:?}: {error}"));
+        drop(changed);
+        for (name, tool) in tools() {
+            let came = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| tool(&which)));
+            to.send((format!("{name}: {sql} {value:?}"), came)).unwrap();
+        }
+    }
+}
+
 #[test]
 fn no_row_of_a_catalogue_breaks_a_reader() {
     let folder = tempfile::tempdir().unwrap();
@@ -233,28 +262,16 @@ fn no_row_of_a_catalogue_breaks_a_reader() {
     }
 
     let (to, from) = channel();
-    let asked = changes.clone();
-    let reader = std::thread::spawn(move || {
-        let untouched = std::fs::read(whole.join("catalogue.db")).unwrap();
-        for (sql, value) in asked {
-            let path = whole.join("catalogue.db");
-            for beside in ["catalogue.db-wal", "catalogue.db-shm", "catalogue.db-journal"] {
-                let _ = std::fs::remove_file(whole.join(beside));
-            }
-            std::fs::write(&path, &untouched).unwrap();
-            let changed = Connection::open(&path).unwrap();
-            changed.execute_batch("PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF").unwrap();
-            changed
-                .execute(&sql, params_from_iter(value.clone()))
-                .unwrap_or_else(|error| panic!("{sql} {value:?}: {error}"));
-            drop(changed);
-            for (name, tool) in tools() {
-                let which = &which;
-                let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| tool(which)));
-                to.send((format!("{name}: {sql} {value:?}"), read)).unwrap();
-            }
-        }
-    });
+    let readers: Vec<_> = (0..READERS)
+        .map(|first| {
+            let asked: Vec<_> = changes.iter().skip(first).step_by(READERS).cloned().collect();
+            let copy = folder.path().join(first.to_string());
+            record(&copy);
+            let to = to.clone();
+            std::thread::spawn(move || read(&copy, &asked, &to))
+        })
+        .collect();
+    drop(to);
     let (mut panics, mut refused) = (Vec::new(), 0);
     let all = changes.len() * tools().len();
     for _ in 0..all {
@@ -270,7 +287,7 @@ fn no_row_of_a_catalogue_breaks_a_reader() {
             Err(RecvTimeoutError::Disconnected) => panic!("the reader has ended"),
         }
     }
-    reader.join().unwrap();
+    readers.into_iter().for_each(|reader| reader.join().unwrap());
     assert!(panics.is_empty(), "{} of {all}:\n{}", panics.len(), panics.join("\n"));
     assert!(refused > all / 10, "{refused} of {all}");
     assert!(peak() < MEMORY, "{} kB", peak());
