@@ -9,7 +9,7 @@ use crate::observe::{Chains, Known, Observer, lock};
 use crate::options::Options;
 use crate::points::{self, CallRate, Meter, Points, Site, could_count_itself};
 use anyhow::Result;
-use profile::{Nanos, RegionKind};
+use profile::{Nanos, Point, RegionKind};
 use std::sync::Mutex;
 
 /// Places that are counted.
@@ -26,6 +26,10 @@ const LEAST_RATE: f64 = 2.0;
 const FEW_VISITS: f64 = 20.0;
 /// A place that is visited once for each request scores so many times as high: turns of an event loop, which have more of the work, are no requests.
 const OF_A_REQUEST: f64 = 10.0;
+/// Requests as such score like a place with this share of the work.
+const SHARE_OF_REQUESTS: f64 = 0.3;
+/// What costs less than this share of a CPU to count is counted where it is visited once for each request, rather than requests as such: it has a name.
+const CHEAP: f64 = 0.01;
 /// By how much counting may slow threads down that visit a place: at twice as much it is worth a fifth of what it is worth otherwise.
 const AFFORDABLE: f64 = 0.05;
 /// What CPUs that count in the same word may take of one for it.
@@ -47,12 +51,25 @@ pub struct Candidate {
     pub place: String,
     /// Where it is, for people.
     pub at: String,
-    /// The share of all samples that have it on their stack.
+    /// The share of all samples that have it on their stack; [`SHARE_OF_REQUESTS`] of requests, which are on none.
     pub share: f64,
     /// The share of all samples that were taken in it.
     pub own: f64,
     /// The threads that have it on their stack.
     pub threads: usize,
+}
+
+impl Candidate {
+    /// Answered requests of other programs, wherever in the program that is.
+    fn requests() -> Self {
+        let at = "requests of other programs, when they are answered".to_owned();
+        Self { place: Point::REQUESTS.to_owned(), at, share: SHARE_OF_REQUESTS, own: 0.0, threads: 1 }
+    }
+
+    /// The share of all samples that have it on their stack, if it is a place in the code.
+    pub fn share_of_time(&self) -> Option<f64> {
+        Some(self.share).filter(|_| self.place != Point::REQUESTS)
+    }
 }
 
 /// A candidate that has been counted.
@@ -77,6 +94,15 @@ impl Found {
         what_it_is * whole / (1.0 + self.rate.variation) / (1.0 + dear * dear) / (1.0 + seldom)
     }
 
+    /// What comes first, whatever the scores are: many requests tell what the work is, and other places do not.
+    fn rank(&self) -> u8 {
+        match (self.rate.is_that_of_requests(), self.candidate.share_of_time()) {
+            (true, Some(_)) if self.is_good() && self.cost() < CHEAP => 2,
+            (true, None) => 1,
+            _ => 0,
+        }
+    }
+
     /// Whether counting its visits costs little enough.
     pub fn is_affordable(&self) -> bool {
         // CPUs that count in the same word wait for one another, and more of them do not count more.
@@ -90,9 +116,13 @@ impl Found {
         self.rate.is_exact || dear.is_nan() || dear <= AFFORDABLE
     }
 
-    /// Whether it is likely a unit of work: much of the work, and steady.
+    /// Whether it is likely a unit of work: much of the work, or many requests; and steady.
     pub fn is_good(&self) -> bool {
-        self.is_affordable() && self.candidate.share >= GOOD_SHARE && self.rate.variation < GOOD_VARIATION
+        let is_much = match self.candidate.share_of_time() {
+            Some(share) => share >= GOOD_SHARE,
+            None => self.rate.is_that_of_requests(),
+        };
+        self.is_affordable() && is_much && self.rate.variation < GOOD_VARIATION
     }
 
     /// What counting takes, as a share of a CPU; NaN if that is not known.
@@ -167,7 +197,10 @@ pub fn find(
         (places, besides)
     };
     let more = kernel::visits::slowdown_beside().map_or(0.0, |factor| factor - 1.0);
+    let all_requests = points.count_requests();
     let Some(rates) = meter.measure(&places, &mut wait) else { return Ok(None) };
+    // Where nothing could be counted, no time has passed.
+    let may_have_requests = rates.iter().all(Option::is_none) || all_requests.count() > 0;
     let mut found = Vec::new();
     for ((candidate, place), (rate, beside)) in
         candidates.into_iter().zip(&places).zip(rates.into_iter().zip(besides))
@@ -175,13 +208,19 @@ pub fn find(
         let Some(rate) = rate.filter(|rate| rate.per_second >= LEAST_RATE) else { continue };
         found.push(Found { candidate, rate, beside: beside * more, by_itself: could_count_itself(place) });
     }
+    if kinds.contains(&RegionKind::Function) && may_have_requests {
+        let Some(rate) = meter.measure_requests(&mut wait) else { return Ok(None) };
+        let rate = rate.filter(|rate| rate.per_second >= LEAST_RATE);
+        let of = |rate| Found { candidate: Candidate::requests(), rate, beside: 0.0, by_itself: false };
+        found.extend(rate.map(of));
+    }
     sort(&mut found);
     Ok(Some(found))
 }
 
 /// The best first.
 pub fn sort(found: &mut [Found]) {
-    found.sort_by(|a, b| b.score().total_cmp(&a.score()));
+    found.sort_by(|a, b| b.rank().cmp(&a.rank()).then_with(|| b.score().total_cmp(&a.score())));
 }
 
 /// Functions and lines that much of the time is spent in or below, most first.
@@ -281,6 +320,33 @@ mod tests {
             !of(0.9, 10.0, 10.0).rate.is_that_of_requests()
                 && !of(0.9, 100.0, 0.0).rate.is_that_of_requests()
         );
+    }
+
+    #[test]
+    fn requests_come_before_places_that_are_not_theirs_or_cost_something_to_count() {
+        let of = |place: &str, per_second, cost, requests| {
+            let found = found(0.95, per_second, cost);
+            let candidate = Candidate { place: place.to_owned(), ..found.candidate };
+            Found { candidate, rate: CallRate { requests, ..found.rate }, ..found }
+        };
+        let requests = |per_second| {
+            let of = of(Point::REQUESTS, per_second, 0.0, per_second);
+            Found { candidate: Candidate::requests(), ..of }
+        };
+        let first = |mut found: Vec<Found>| {
+            sort(&mut found);
+            found.swap_remove(0).candidate.place
+        };
+        let (turn, own, dear) = (
+            of("turn", 400.0, 0.0, 1000.0),
+            of("own", 1000.0, 0.0, 1000.0),
+            of("dear", 1000.0, 0.04, 1000.0),
+        );
+        assert_eq!(first(vec![turn.clone(), requests(1000.0), own]), "own");
+        assert_eq!(first(vec![turn, dear, requests(1000.0)]), Point::REQUESTS);
+        // A few requests may ask for nothing but how the program is. They are better than nothing.
+        assert_eq!(first(vec![of("work", 400.0, 0.0, 5.0), requests(5.0)]), "work");
+        assert!(requests(1000.0).is_good() && !requests(5.0).is_good() && requests(5.0).is_affordable());
     }
 
     #[test]

@@ -144,11 +144,11 @@ fn instead(found: &[Found]) -> String {
         let Found { candidate, rate, .. } = found;
         let _ = write!(
             text,
-            "\n  -p {}   {:.0} a second, {} of a CPU, {:.0} % of the time",
+            "\n  -p {}   {:.0} a second, {} of a CPU, {} of the time",
             profile::shell::command([&candidate.place]),
             rate.per_second,
             survey::cost(found.cost()),
-            100.0 * candidate.share
+            survey::of_time(candidate)
         );
     }
     text

@@ -2,7 +2,7 @@
 //!
 //! Both sample for a while; for points, [`candidates`] are counted then.
 
-use super::candidates::{self, Found};
+use super::candidates::{self, Candidate, Found};
 use super::failure;
 use super::images::{MADE, NAMES_OF_MADE};
 use super::now::monotonic;
@@ -25,7 +25,8 @@ const LISTED: usize = 40;
 const SUGGESTED: usize = 8;
 /// Why none is suggested then.
 pub const TOO_OFTEN: &str = "all places are visited so often that counting them slows the program down: mark a point in the source instead, \
-                             which costs next to nothing, or count a system call that each unit of work makes (-p syscall:NAME)";
+                             which costs next to nothing, or count requests (-p net:requests), or a system call that each unit of work makes (-p \
+                             syscall:NAME)";
 /// Places that are shown if counting any of them costs too much.
 const TOO_DEAR: usize = 2;
 
@@ -81,8 +82,8 @@ fn of_made(observer: &Observer) -> Option<String> {
     let has_names = observer.in_scope() * 2 > observer.totals().0;
     Some(if has_names {
         format!(
-            "most of the time is in {MADE}, where no visits can be counted: count a system call that each unit of work makes (-p \
-             syscall:write), or a function of the runtime's"
+            "most of the time is in {MADE}, where no visits can be counted: count requests (-p net:requests), a system call that \
+             each unit of work makes (-p syscall:write), or a function of the runtime's"
         )
     } else {
         format!("most of the time is in {MADE}: {NAMES_OF_MADE}, or mark a point in the source")
@@ -161,14 +162,16 @@ pub fn places(found: &[Found], options: &Options, besides: &[String]) -> String 
         let Found { candidate, rate, .. } = found;
         // Counting has slowed it down.
         let at_least = if found.is_as_it_was() { " " } else { "≥" };
+        let threads =
+            candidate.share_of_time().map_or_else(|| "–".to_owned(), |_| candidate.threads.to_string());
         let _ = writeln!(
             text,
-            "  {at_least}{:>10.1}  ± {:>3.0} %  {:>6}  {:>5.0} %  {:>7}  -p {}   {}",
+            "  {at_least}{:>10.1}  ± {:>3.0} %  {:>6}  {:>7}  {:>7}  -p {}   {}",
             rate.per_second,
             100.0 * rate.error,
             cost(found.cost()),
-            100.0 * candidate.share,
-            candidate.threads,
+            of_time(candidate),
+            threads,
             shell::command([&candidate.place]),
             profile::printable(&candidate.at)
         );
@@ -198,8 +201,8 @@ fn as_json(
             "cost": Some(found.cost()).filter(|cost| cost.is_finite()),
             "affordable": found.is_affordable(),
             "counts_itself": by_itself,
-            "share": candidate.share,
-            "threads": candidate.threads,
+            "share": candidate.share_of_time(),
+            "threads": candidate.share_of_time().map(|_| candidate.threads),
             "each_request": rate.is_that_of_requests(),
         })
     };
@@ -212,6 +215,11 @@ fn as_json(
         "marked": marked,
         "command": first.map(|first| try_it(first, options, besides)),
     })
+}
+
+/// The share of the time that a place is on stacks, for people.
+pub fn of_time(candidate: &Candidate) -> String {
+    candidate.share_of_time().map_or_else(|| "–".to_owned(), |share| format!("{:.0} %", 100.0 * share))
 }
 
 /// The command that judges by such a place.

@@ -282,7 +282,7 @@ impl Warning {
             }
             Self::CostlyPoint { .. } => {
                 "mark it in the source, which costs next to nothing, or count a place that is visited less often, such as a system call \
-                 (-p syscall:NAME)"
+                 (-p syscall:NAME), or requests (-p net:requests)"
             }
             Self::CostlyExecution { programs: 0, .. } => {
                 "let threads live longer: keep some that work is handed to"

@@ -17,7 +17,7 @@ use crate::{account, delay, random, sys, tls};
 use core::cell::Cell;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use wire::arrivals::{COUNTING, Clock, Connection, HOLDING, Kind, Source};
+use wire::arrivals::{Clock, Connection, HOLDING, Kind, Source};
 use wire::slot::{Activity, Slot};
 use wire::{Account, LocalAccount, Nanos};
 
@@ -247,7 +247,11 @@ pub fn accepted(slot: &Slot, listener: c_int, fd: c_int) {
 #[inline]
 fn matter(slot: &Slot) -> bool {
     let header = &shared().header;
-    header.experimenting.load(Relaxed) | header.probing.load(Relaxed) | slot.behind.load(Relaxed) != 0
+    header.experimenting.load(Relaxed)
+        | header.probing.load(Relaxed)
+        | header.counting_requests.load(Relaxed)
+        | slot.behind.load(Relaxed)
+        != 0
 }
 
 /// What is behind a descriptor, if it is something that arrivals come from.
@@ -402,6 +406,7 @@ pub fn sending(slot: &Slot, fd: c_int) {
         let bytes = peer.bytes.swap(0, Relaxed);
         if bytes != 0 {
             let least = source.least.load(Relaxed);
+            source.answered.fetch_add(1, Relaxed);
             source.least.store(if least == 0 { bytes } else { least.min(bytes) }, Relaxed);
             if source.seen.load(Relaxed) < SEEN || random::draw(slot).is_multiple_of(LOOKED_BEHIND) {
                 // The end of a request may be left unread (FastCGI): that is less than any request.
@@ -556,7 +561,7 @@ pub fn taken(slot: &Slot, fd: c_int, call: Took) {
         // Parts of one arrival are held up together.
         let before = if is_answered || is_new { held.swap(0, Relaxed) } else { 0 };
         match kind {
-            _ if is_new || !is_answered || probing == COUNTING => {}
+            _ if is_new || !is_answered => {}
             Kind::Listener => source.learn(gap.0, before),
             _ => source.learn_of(&peer.known, gap.0, before),
         }

@@ -21,8 +21,6 @@ use crate::{Account, LocalAccount, Nanos};
 pub const HOLDING: u32 = 1;
 /// Value of `Header::probing`: arrivals are only watched.
 pub const WATCHING: u32 = 2;
-/// Value of `Header::probing`: arrivals are only counted, and their times say nothing.
-pub const COUNTING: u32 = 3;
 
 /// Sources that are told apart. Those that share a place by chance are taken for one.
 pub const SOURCES: usize = 64;
@@ -163,6 +161,8 @@ pub struct Source {
     pub means: Means,
     /// Arrivals during probes.
     pub came: AtomicU64,
+    /// Arrivals that something was sent for, while that was counted.
+    pub answered: AtomicU64,
     /// How many arrivals would not have come in a closed loop, because others were held up or had to wait: in parts of [`ARRIVAL`].
     pub would_lose: AtomicU64,
     /// Arrivals that were held up.

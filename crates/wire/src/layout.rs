@@ -106,6 +106,8 @@ pub struct Header {
     pub trap_cost: AtomicU32,
     /// Whether arrivals are held up now and then, to find out which clock they have: [`arrivals`](crate::arrivals).
     pub probing: AtomicU32,
+    /// How many ask for requests to be counted: [`Source::answered`](crate::arrivals::Source::answered).
+    pub counting_requests: AtomicU32,
     /// Rules of virtual time that are switched off, as bits: rule 7 is bit 7. For the experiments that show
     /// what each rule is good for.
     pub without: AtomicU32,

@@ -29,7 +29,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use symbols::Scope;
-use wire::arrivals::{COUNTING, Kind, Source};
+use wire::arrivals::{Kind, Source};
 use wire::counter::VISIT;
 use wire::layout::Hold;
 use wire::stamps::Stamps;
@@ -78,7 +78,7 @@ impl Spread {
     }
 }
 
-/// What counts, and the instruction that it counts; nowhere for system calls.
+/// What counts, and the instruction that it counts; nowhere for system calls and requests.
 #[derive(Clone, Debug)]
 struct Watch {
     address: Option<Address>,
@@ -95,6 +95,8 @@ enum Counting {
     Guarded(Counter, #[expect(dead_code, reason = "counts down when it is dropped")] Guard),
     /// The program does.
     Itself(Word),
+    /// The runtime does, where it sees answers.
+    Requests(CountingRequests),
 }
 
 impl Counting {
@@ -102,6 +104,7 @@ impl Counting {
         match self {
             Self::Kernel(counter) | Self::Guarded(counter, _) => counter.count(),
             Self::Itself(word) => word.count(),
+            Self::Requests(requests) => requests.count(),
         }
     }
 
@@ -109,7 +112,7 @@ impl Counting {
     fn means(&self) -> Option<Means> {
         match self {
             Self::Kernel(counter) | Self::Guarded(counter, _) => Some(counter.means()),
-            Self::Itself(_) => None,
+            Self::Itself(_) | Self::Requests(_) => None,
         }
     }
 }
@@ -122,18 +125,15 @@ impl Watch {
 }
 
 impl Placed {
-    /// What counts system calls is there at once; what counts instructions comes when they have been found.
+    /// What counts system calls or requests is there at once; what counts instructions comes when they have been found.
     fn new(memory: &'static SharedMemory, spec: &PointSpec, pid: u32) -> Result<Self> {
-        let counters = match &spec.place {
-            Place::SystemCall(name) => {
-                vec![Watch {
-                    address: None,
-                    file: None,
-                    counter: Arc::new(Counting::Kernel(place::system_call(pid, name)?)),
-                }]
-            }
-            _ => Vec::new(),
+        let counting = match &spec.place {
+            Place::SystemCall(name) => Some(Counting::Kernel(place::system_call(pid, name)?)),
+            Place::Requests(port) => Some(Counting::Requests(CountingRequests::new(memory, *port))),
+            _ => None,
         };
+        let watch = |counting| Watch { address: None, file: None, counter: Arc::new(counting) };
+        let counters = counting.map(watch).into_iter().collect::<Vec<_>>();
         let (point, place) = (spec.point.clone(), spec.place.clone());
         let kind = match point.kind {
             PointKind::Throughput => None,
@@ -201,28 +201,41 @@ pub struct Points {
     chosen: OnceLock<(PointSpec, Placed)>,
 }
 
-/// Requests are counted as long as it lives.
-pub struct CountingRequests<'a>(&'a SharedMemory);
+/// Requests of other programs, which the runtime counts when they are answered, as long as this lives.
+#[derive(Debug)]
+pub struct CountingRequests {
+    memory: &'static SharedMemory,
+    /// Where they come, if not all of them count.
+    port: Option<u16>,
+}
 
-impl Drop for CountingRequests<'_> {
+impl CountingRequests {
+    fn new(memory: &'static SharedMemory, port: Option<u16>) -> Self {
+        memory.header.counting_requests.fetch_add(1, Ordering::Relaxed);
+        Self { memory, port }
+    }
+
+    /// How many have been answered so far.
+    pub fn count(&self) -> u64 {
+        let is_asked = |source: &&Source| match source.kind() {
+            Some((Kind::Accepted | Kind::Datagrams, port)) => self.port.is_none_or(|wanted| port == wanted),
+            _ => false,
+        };
+        let sources = self.memory.arrivals.used().filter(is_asked);
+        sources.map(|source| source.answered.load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
+    }
+}
+
+impl Drop for CountingRequests {
     fn drop(&mut self) {
-        self.0.header.probing.store(0, Ordering::Relaxed);
+        self.memory.header.counting_requests.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Points {
     /// Has the program count requests that come from other programs.
-    pub fn count_requests(&self) -> CountingRequests<'_> {
-        self.memory.header.probing.store(COUNTING, Ordering::Relaxed);
-        CountingRequests(self.memory)
-    }
-
-    /// How many have been counted so far.
-    pub fn requests(&self) -> u64 {
-        let is_asked =
-            |source: &&Source| matches!(source.kind(), Some((Kind::Accepted | Kind::Datagrams, _)));
-        let sources = self.memory.arrivals.used().filter(is_asked);
-        sources.map(|source| source.came.load(Ordering::Relaxed)).sum()
+    pub fn count_requests(&self) -> CountingRequests {
+        CountingRequests::new(self.memory, None)
     }
 }
 
@@ -297,11 +310,12 @@ fn refused(error: std::io::Error) -> anyhow::Error {
     let advice = match error.raw_os_error() {
         Some(code) if code == Errno::NOSPC.raw_os_error() => {
             "cannot count visits: the CPU has four breakpoints, and further points need uprobes (root, or CAP_PERFMON); \
-             place fewer points, mark some in the source, or let samples be visits: -p sampled:PLACE"
+             place fewer points, mark some in the source, count requests (-p net:requests), or let samples be visits: -p sampled:PLACE"
         }
         _ => {
             "cannot count visits: this needs perf events; allow them with sudo sysctl kernel.perf_event_paranoid=2 (in a \
-             container also the seccomp profile), mark points in the source, or let samples be visits: -p sampled:PLACE"
+             container also the seccomp profile), mark points in the source, count requests (-p net:requests), or let samples be visits: -p \
+             sampled:PLACE"
         }
     };
     anyhow::Error::from(error).context(advice)
@@ -403,9 +417,10 @@ impl Points {
             bail!(spec.missing(None));
         }
         ensure!(is_enough, "not all visits to it can be counted like that");
+        // What is executed from now on waits until it is placed there.
+        let waits = spec.is_in_image();
         let _ = self.chosen.set((spec, placed));
-        // What is executed from now on waits for it.
-        self.memory.header.placing.store(1, Ordering::Relaxed);
+        self.memory.header.placing.store(u32::from(waits), Ordering::Relaxed);
         Ok(())
     }
 
@@ -706,7 +721,7 @@ impl Points {
     /// The time that counting visits to each point has taken so far. `cost` and `noting`: as for [`means`](Self::means).
     pub fn spent(&self, cost: Option<Nanos>, noting: Option<Nanos>) -> Vec<(String, profile::Nanos)> {
         let spent = |placed: &Placed| {
-            let is_free = matches!(placed.place, Place::SystemCall(_));
+            let is_free = matches!(placed.place, Place::SystemCall(_) | Place::Requests(_));
             let visits = if is_free { 0 } else { placed.counted() };
             let cost = match (placed.is_counted_by_itself(), placed.is_noted()) {
                 (true, _) => Some(counting_code::COST),
@@ -760,7 +775,9 @@ impl Points {
         let counters = counters.map(|watch| watch.counter);
         let different: Vec<_> = counters.filter(|counter| seen.insert(Arc::as_ptr(counter))).collect();
         let by = |means| different.iter().filter(|counter| counter.means() == means).count();
-        let by_itself = by(None);
+        let is_of_requests = |counter: &&Arc<Counting>| matches!(***counter, Counting::Requests(_));
+        let requests = different.iter().filter(is_of_requests).count();
+        let by_itself = by(None) - requests;
         let by = |means| by(Some(means));
         let several = |number: usize, what: &str| {
             (number > 0).then(|| format!("{number} {what}{}", if number == 1 { "" } else { "s" }))
@@ -776,6 +793,7 @@ impl Points {
         let parts = [
             several(by_itself, "function")
                 .map(|text| text + " that the program counts itself (some ns a visit)"),
+            several(requests, "kind of request").map(|text| text + " that the runtime counts when it is answered"),
             several(by(Means::Breakpoint), "hardware breakpoint").map(|text| text + &cost),
             several(by(Means::Trap), "hardware breakpoint")
                 .map(|text| text + " at which threads note the time of each visit" + &short),

@@ -16,7 +16,7 @@ use symbols::{Image, Scope, Svma};
 const MOST_COPIES: usize = 64;
 
 const ADVICE: &str = "give FILE:LINE, as in -p server.rs:42, fn:NAME (or just NAME), sampled:FILE:LINE, sampled:fn:NAME, \
-                      usdt:PROVIDER:NAME or syscall:NAME; in another program that is executed, its name first: -p 'worker:fn:NAME'";
+                      usdt:PROVIDER:NAME, syscall:NAME or net:requests; in another program that is executed, its name first: -p 'worker:fn:NAME'";
 
 /// A place in the code, as it was typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub enum Place {
     Probe(String, String),
     /// `syscall:NAME`: completed system calls.
     SystemCall(String),
+    /// `net:requests` or `net:requests:PORT`: requests of other programs that were answered.
+    Requests(Option<u16>),
     /// `sampled:FILE:LINE` or `sampled:fn:NAME`: samples in code, or in what it calls.
     Sampled(RegionSpec),
 }
@@ -48,6 +50,12 @@ impl Place {
         };
         let place = match text.split_once(':') {
             Some(("syscall", name)) => named(name).map(Self::SystemCall),
+            Some(("net", "requests")) => Some(Self::Requests(None)),
+            Some(("net", what)) => what
+                .strip_prefix("requests:")
+                .and_then(|port| port.parse().ok())
+                .filter(|port| *port > 0)
+                .map(|port| Self::Requests(Some(port))),
             Some(("usdt", probe)) => probe
                 .split_once(':')
                 .filter(|(provider, name)| !provider.is_empty() && !name.is_empty())
@@ -60,7 +68,7 @@ impl Place {
 
     /// Whether its visits are those of instructions of some image.
     pub fn is_in_image(&self) -> bool {
-        !matches!(self, Self::SystemCall(_) | Self::Sampled(_))
+        !matches!(self, Self::SystemCall(_) | Self::Requests(_) | Self::Sampled(_))
     }
 
     /// The place with samples of its code as visits.
@@ -87,7 +95,7 @@ impl Place {
                     .map(|probe| (probe.address, probe.semaphore))
                     .collect()
             }
-            Self::SystemCall(_) | Self::Sampled(_) => Vec::new(),
+            Self::SystemCall(_) | Self::Requests(_) | Self::Sampled(_) => Vec::new(),
         }
     }
 
@@ -105,7 +113,7 @@ impl Place {
                 let names: Vec<String> = names.collect::<BTreeSet<String>>().into_iter().collect();
                 (!names.is_empty()).then(|| format!("there are {}", failure::list(&names, 5)))
             }
-            Self::SystemCall(_) => None,
+            Self::SystemCall(_) | Self::Requests(_) => None,
         }
     }
 }
@@ -116,6 +124,8 @@ impl std::fmt::Display for Place {
             Self::Code(code) => code.fmt(f),
             Self::Probe(provider, name) => write!(f, "{provider}:{name}"),
             Self::SystemCall(name) => write!(f, "syscall:{name}"),
+            Self::Requests(None) => f.write_str(Point::REQUESTS),
+            Self::Requests(Some(port)) => write!(f, "{}:{port}", Point::REQUESTS),
             Self::Sampled(code) => write!(f, "sampled:{code}"),
         }
     }
@@ -223,6 +233,7 @@ impl PointSpec {
         }
         let is_there = match &self.place {
             Place::SystemCall(name) => system_call(std::process::id(), name).map(|_| true)?,
+            Place::Requests(_) => true,
             Place::Sampled(code) => code.find_in(image) == Presence::There,
             _ => {
                 let copies = self.entries(image, scope).len();
@@ -264,7 +275,7 @@ struct Placed {
 impl Placed {
     fn parse(text: &str) -> Result<Self> {
         let named = text.split_once(':').filter(|(program, rest)| {
-            let is_kind = matches!(*program, "fn" | "usdt" | "syscall" | "sampled" | "");
+            let is_kind = matches!(*program, "fn" | "usdt" | "syscall" | "net" | "sampled" | "");
             // What has no colon is the line of a file.
             !is_kind && !program.contains('/') && !rest.starts_with(':') && rest.contains(':')
         });
@@ -329,6 +340,11 @@ mod tests {
             ("sampled:syscall:write", None),
             ("usdt:shop", None),
             ("syscall:", None),
+            ("net:requests", Some(Place::Requests(None))),
+            ("net:requests:8080", Some(Place::Requests(Some(8080)))),
+            ("net:requests:0", None),
+            ("net:requests:http", None),
+            ("net:answers", None),
             ("fn:", None),
             ("work", Some(function("work"))),
             ("shop::Cart::add", Some(function("shop::Cart::add"))),
@@ -358,6 +374,7 @@ mod tests {
             ("postgres:usdt:a:b", Some("postgres"), Place::Probe("a".to_owned(), "b".to_owned())),
             ("fn:work", None, function("work")),
             ("a.c:7", None, line),
+            ("net:requests:80", None, Place::Requests(Some(80))),
             ("shop::Cart::add", None, function("shop::Cart::add")),
         ] {
             let placed = Placed::parse(text).unwrap();

@@ -36,7 +36,7 @@ pub struct CallRate {
     pub cost: f64,
     /// Whether the program has counted them itself, so that it was not slowed down.
     pub is_exact: bool,
-    /// Requests that came from other programs meanwhile, per second; zero where it was not counted for long enough to tell.
+    /// Requests of other programs that were answered meanwhile, per second; zero where it was not counted for long enough to tell.
     pub requests: f64,
 }
 
@@ -174,6 +174,16 @@ impl Meter<'_> {
         Some(rates)
     }
 
+    /// How often requests of other programs are answered; `None` if none is. `None` altogether if the program ended.
+    pub fn measure_requests(&self, wait: &mut impl FnMut(Nanos) -> bool) -> Option<Option<CallRate>> {
+        let mut rates = [None];
+        let all = Counting::Requests(self.points.count_requests());
+        self.count(vec![Counted::new(0, vec![all])], &mut rates, wait)?;
+        let [rate] = rates;
+        // The runtime counts them while they are answered, which costs nothing more.
+        Some(rate.filter(|rate| rate.per_second > 0.0).map(|rate| CallRate { cost: 0.0, ..rate }))
+    }
+
     /// Those places that the program can count itself.
     fn measure_those_that_count(
         &self,
@@ -209,12 +219,12 @@ impl Meter<'_> {
         if counted.is_empty() {
             return Some(());
         }
-        let _counting = self.points.count_requests();
+        let all_requests = self.points.count_requests();
         counted.iter_mut().for_each(|place| place.last = place.count());
         let mut last = kernel::clock::monotonic();
         // What is visited very often is found out at once, and not counted for longer: it would slow the program down.
         let (mut passed, mut requests) = (0.0, 0.0);
-        let mut before = self.points.requests();
+        let mut before = all_requests.count();
         for step in std::iter::once(FIRST_LOOK).chain(std::iter::repeat_n(STEP, STEPS)) {
             if !wait(step) {
                 return None;
@@ -222,8 +232,8 @@ impl Meter<'_> {
             let now = kernel::clock::monotonic();
             let seconds = now.saturating_sub(last).0.max(1) as f64 / 1e9;
             last = now;
-            let came = self.points.requests();
-            let new = came.saturating_sub(std::mem::replace(&mut before, came)) as f64;
+            let answered = all_requests.count();
+            let new = answered.saturating_sub(std::mem::replace(&mut before, answered)) as f64;
             counted.retain_mut(|place| {
                 let visits = place.step();
                 let hot = !place.is_by_itself() && self.cost(visits / seconds) > TOO_HOT;

@@ -200,7 +200,11 @@ impl Series<'_> {
     fn tell(&mut self, best: &Found, found: &[Found]) -> Result<()> {
         let place = &best.candidate.place;
         self.session.warn(&Warning::ChosenPoint { place: place.clone() })?;
-        let mut text = format!("visits to {} count as progress: {}", printable(place), seen(best));
+        let what = match best.candidate.share_of_time() {
+            Some(_) => format!("visits to {}", printable(place)),
+            None => format!("answered requests of other programs ({place})"),
+        };
+        let mut text = format!("{what} count as progress: {}", seen(best));
         let others = found.iter().filter(|other| *other != best && other.is_affordable()).take(OTHERS);
         let others: Vec<&Candidate> = others.map(|other| &other.candidate).collect();
         text += match others.len() {
@@ -237,12 +241,14 @@ impl Series<'_> {
 /// What is known of a place, for people.
 fn seen(found: &Found) -> String {
     let rate = found.rate;
+    let often = format!("{:.0} a second ± {:.0} %", rate.per_second, 100.0 * rate.error);
+    if found.candidate.share_of_time().is_none() {
+        return often;
+    }
     format!(
-        "{:.0} a second ± {:.0} %{}, {:.0} % of the time, counting them costs {} of a CPU{}",
-        rate.per_second,
-        100.0 * rate.error,
+        "{often}{}, {} of the time, counting them costs {} of a CPU{}",
         if rate.is_that_of_requests() { ", one for each request" } else { "" },
-        100.0 * found.candidate.share,
+        survey::of_time(&found.candidate),
         survey::cost(found.cost()),
         if found.by_itself { " (the program counts them itself)" } else { "" }
     )

@@ -4,7 +4,7 @@ use super::Piece;
 use crate::coz::UNKNOWN_PROGRAM;
 use crate::estimate::Estimate;
 use crate::interpreter::Interpreter;
-use crate::model::{SessionStart, Warning};
+use crate::model::{Point, SessionStart, Warning};
 use crate::ranking::{PointSummary, Profile};
 use crate::sentence::{capitalized, plus_minus, subject};
 use crate::units::Nanos;
@@ -65,6 +65,13 @@ pub(super) fn is_point_chosen(profile: &Profile) -> bool {
 pub(super) fn of(profile: &Profile, point: &PointSummary, best: Option<&Piece>) -> Vec<String> {
     let has = |code: &str| profile.rows.warned(code).next().is_some();
     let chosen = (is_point_chosen(profile) && point.latency.is_none()).then(|| {
+        if point.name == Point::REQUESTS {
+            return format!(
+                "No unit of work is marked: whatif chose {}, requests of other programs, and counts them when they are answered. If those are \
+                 not the program's work, name a place with -p FILE:LINE or -p NAME (whatif points suggests some).",
+                subject(point)
+            );
+        }
         format!(
             "No unit of work is marked: whatif chose {}, and counts visits to it. If a visit is not one unit of the program's work, name a \
              better place with -p FILE:LINE or -p NAME (whatif points suggests some).",

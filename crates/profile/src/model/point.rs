@@ -19,6 +19,8 @@ pub struct Point {
 impl Point {
     /// The name of the program's end, where runs are compared by how long they take.
     pub const WHOLE: &str = "end-to-end";
+    /// The name of requests of other programs, which are counted when they are answered.
+    pub const REQUESTS: &str = "net:requests";
 }
 
 /// What a visit to a progress point means.
