@@ -77,6 +77,11 @@ pub fn guard(pid: u32) -> i32 {
     if signal_hook::flag::register(SIGTERM, Arc::clone(&asked)).is_err() {
         return 1;
     }
+    // Nobody sees its standard error.
+    std::panic::set_hook(Box::new(move |panic| {
+        say_of(said::FAILED, pid, &format!("this is a bug of whatif: {panic}"));
+        std::process::abort();
+    }));
     kernel::clock::sleep_precisely();
     // The program waits for us where others want the CPU as well. Only root may.
     let _ = rustix::process::setpriority_process(None, -15);

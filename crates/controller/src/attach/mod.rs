@@ -21,7 +21,7 @@ mod members;
 mod objects;
 mod refusal;
 
-use crate::launch::{self, Child, Held, Joined, Target};
+use crate::launch::{self, Child, Exit, Held, Joined, Target};
 use crate::limits::{self, Said};
 use crate::{
     AskedLimits, Audience, Programs, Runs, Usage, answer, arguments, arguments_of, ask_production, embedded,
@@ -50,6 +50,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
+use wire::Nanos;
 
 /// The hidden command that [`guard`] is.
 pub const GUARDIAN: &str = "attach-guardian";
@@ -416,6 +417,15 @@ impl Line {
     }
 }
 
+/// Why the guardian says no more.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+enum Over {
+    #[error("the session is over")]
+    Said,
+    #[error("what looks after the processes has ended")]
+    Ended,
+}
+
 /// What the guardian says.
 #[derive(Debug)]
 struct Heard {
@@ -442,7 +452,7 @@ impl Heard {
     ///
     /// # Errors
     /// The session is over, or the guardian has ended.
-    fn next(&mut self, until: Option<Instant>) -> Result<Option<Line>> {
+    fn next(&mut self, until: Option<Instant>) -> Result<Option<Line>, Over> {
         let line = match until {
             None => self.lines.recv().map_err(|_| RecvTimeoutError::Disconnected),
             Some(until) => self.lines.recv_timeout(until.saturating_duration_since(Instant::now())),
@@ -450,11 +460,11 @@ impl Heard {
         match line {
             Ok(line) if line.is_last() => {
                 self.last = Some(line);
-                bail!("the session is over")
+                Err(Over::Said)
             }
             Ok(line) => Ok(Some(line)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => bail!("what looks after the processes has ended"),
+            Err(RecvTimeoutError::Disconnected) => Err(Over::Ended),
         }
     }
 
@@ -537,13 +547,30 @@ impl Guarded {
 
     /// What comes behind a word that is waited for.
     fn hear(&mut self, word: &str) -> Result<String> {
-        let line = self.heard.next(None)?.context("the guardian cannot be heard")?;
+        let line = self.heard.next(None);
+        let line = line.map_err(|over| self.with_end(over))?.context("the guardian cannot be heard")?;
         match line.what.as_str() {
             what if what == word => Ok(line.more),
             said::REFUSED => {
                 bail!("process {} cannot be attached to: {}", self.pid, profile::printable(&line.more))
             }
             what => bail!("the guardian of process {} answers with {what}", self.pid),
+        }
+    }
+
+    /// What is over, and how the guardian has ended if that is why.
+    fn with_end(&self, over: Over) -> anyhow::Error {
+        /// What closes its output ends at once.
+        const SOON: Nanos = Nanos(1_000_000_000);
+        let end = match (over, &self.heard.last) {
+            (Over::Said, Some(line)) => return anyhow!("{over}: {}", profile::printable(&line.more)),
+            (Over::Said, None) => None,
+            (Over::Ended, _) => self.child.wait_until(Nanos(kernel::clock::monotonic().0 + SOON.0)),
+        };
+        match end {
+            None => anyhow!(over),
+            Some(Exit::Code(code)) => anyhow!("{over}, with status {code}"),
+            Some(Exit::Signal(signal)) => anyhow!("{over}, by signal {signal}"),
         }
     }
 
@@ -575,7 +602,8 @@ impl Guarded {
             }
             Some(line) => bail!("not all processes could be let go as they were: {}", line.more),
             None => bail!(
-                "what looks after process {} has ended; the process goes on, no longer profiled",
+                "{} (process {}, which goes on, no longer profiled)",
+                self.with_end(Over::Ended),
                 self.pid
             ),
         }
