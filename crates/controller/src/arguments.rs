@@ -16,7 +16,7 @@ const RARE: &str = "Rare";
 #[derive(Debug, Args)]
 pub struct Run {
     /// Count visits to this place as progress, in a program that marks none: FILE:LINE, fn:NAME or NAME, usdt:PROVIDER:NAME,
-    /// syscall:NAME, net:requests[:PORT] for answered requests of other programs, or sampled:PLACE for samples in it; may be given
+    /// syscall:NAME, net:requests for answered requests of other programs, or sampled:PLACE for samples in it; may be given
     /// several times
     #[arg(help_heading = OFTEN, short = 'p', long = "point", value_name = "PLACE")]
     pub points: Vec<String>,
