@@ -2,7 +2,7 @@
 //!
 //! Threads inherit the name of the thread that starts them, and any program can give its threads as many names as it likes; so only so
 //! many are kept apart for one process: then names that end in digits are taken together (`worker-*`), and in the end all others. The
-//! threads of one pool take no more than half of that: whichever thread is met last, those of another name are still told apart.
+//! threads of one pool take no more than half of that: threads of other names are still kept apart, also where those are sampled last.
 
 use crate::labels::LabelIndex;
 use std::collections::HashMap;

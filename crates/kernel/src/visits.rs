@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trap_ends_nobody_who_measures() {
+    fn a_trap_does_not_end_the_process_that_measures() {
         let _only = only_visitor();
         let _ = cost(Means::Breakpoint); // it may be refused
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TRAP).unwrap();

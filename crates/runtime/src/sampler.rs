@@ -127,7 +127,7 @@ pub fn look_for_controller() -> bool {
     let controller = header.controller.load(Relaxed);
     if !is_over() && controller != 0 && sys::has_ended(controller) {
         header.alive_until.store(0, Relaxed);
-        // Nobody asks for them any more.
+        // The controller, which has asked for them, has ended.
         header.counting_requests.store(0, Relaxed);
     }
     is_over()

@@ -102,7 +102,7 @@ impl Collecting {
     }
 }
 
-/// What there is when `look` finds it; whoever waits in vain is shown what there was instead.
+/// Waits until `look` finds something, and returns that. A test that waits in vain fails with what there was instead.
 fn wait_until<T>(mut look: impl FnMut() -> Result<T, Value>) -> T {
     let begin = std::time::Instant::now();
     loop {

@@ -240,7 +240,7 @@ static void told(int signal, siginfo_t *info, void *context)
 static void actions(void)
 {
     struct sigaction action = {.sa_sigaction = told, .sa_flags = SA_SIGINFO | SA_NODEFER}, found;
-    /* Whoever has started it may ignore them. */
+    /* The process that has started this one may ignore them, which is inherited. */
     signal(SIGUSR1, SIG_DFL);
     signal(SIGUSR2, SIG_DFL);
     sigaddset(&action.sa_mask, SIGUSR2);
