@@ -33,7 +33,7 @@ const SURE: f64 = 3.0;
 const SURE_ALONE: f64 = 4.5;
 /// If more than this part of what an answer takes longer shows in the time until the next arrival, the loop is closed.
 const CLOSED: f64 = 0.5;
-/// If surely more than this part shows, the loop is neither open nor closed: what comes has waited behind something else.
+/// If surely more than this part shows, a loop is not known to be closed by that alone: what comes has waited behind something else.
 const NEITHER: f64 = 1.5;
 /// Below [`CLOSED`] the loop is open. Connections that carry one request each have other clients in between: there an open loop must be below this.
 const OPEN_AMONG_MANY: f64 = 0.05;
@@ -538,7 +538,8 @@ impl Source {
             _ if self.is_followed() => OPEN_FOLLOWED,
             _ => CLOSED,
         };
-        if slope.beyond(NEITHER) > sure * sure {
+        // Where fewer come in all, what comes has waited behind others that wait for their answers.
+        if slope.beyond(NEITHER) > sure * sure && self.in_all() != Clock::Closed {
             Clock::Undecided
         } else if slope.beyond(CLOSED) > sure * sure {
             // When the first of several came is not known exactly.
@@ -730,9 +731,12 @@ mod tests {
     }
 
     #[test]
-    fn a_slope_above_one_is_no_closed_loop() {
+    fn a_slope_above_one_is_no_closed_loop_unless_fewer_come_in_all() {
         let queue = source(Kind::Accepted, 1500, |random, took| 6.0 * took + random.exponential(3e6));
         assert_eq!(queue.judge(), Clock::Undecided, "{:?}", queue.slope());
+        // Many clients of one thread: what is held up holds up the others as well.
+        queue.set_in_all(Clock::Closed);
+        assert_eq!(queue.judge(), Clock::Closed);
     }
 
     /// A source with connections in a closed loop (true) or an open one, whose arrivals come `weight` times as often as those of others.
