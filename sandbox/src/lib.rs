@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::missing_panics_doc, reason = "tests fail by panics")]
 
+mod clients;
 mod collected;
 mod compile;
 mod copy;
@@ -22,6 +23,7 @@ mod place;
 mod recorded;
 mod said;
 
+pub use clients::with_clients;
 pub use collected::{answer, between, interpreters, link, says_there_is_nothing, stacks};
 pub use compile::{
     compiled, compiles, go_program, go_program_as, have, other_go_programs, program, program_as, program_by,

@@ -2,13 +2,13 @@
 
 use crate::attach::{is_sampled, is_visited, wait_until, wait_until_recorded};
 use crate::points::whole_runs;
-use crate::support::{NO_ANSWER, Sandbox, can_change_code, can_count, program, program_as, workspace};
+use crate::support::{
+    NO_ANSWER, Sandbox, can_change_code, can_count, program, program_as, with_clients, workspace,
+};
 use std::fs::File;
-use std::io::{Read as _, Write as _};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The line of `placed.c` that says `marker`.
 fn line_of(marker: &str) -> String {
@@ -65,38 +65,15 @@ fn an_inlined_function_is_visited_wherever_it_is() {
     assert_eq!(counted.visits("twice"), 2 * counted.made);
 }
 
-/// Clients that ask the server at a socket, and wait for each answer, until it is over.
-fn ask_until(socket: &Path, is_over: &AtomicBool) {
-    while !is_over.load(Relaxed) {
-        let Ok(mut connection) = UnixStream::connect(socket) else {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-            continue;
-        };
-        let mut bytes = [0; 2];
-        while connection.write_all(&bytes).is_ok() && connection.read_exact(&mut bytes).is_ok() {}
-    }
-}
-
-/// Says that it is over when it is dropped, also by a panic.
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
-}
-
 #[test]
 fn requests_are_counted_when_they_are_answered() {
     let Some(server) = program("requests.c") else { return };
     let folder = tempfile::tempdir().unwrap();
-    let (socket, is_over) = (folder.path().join("socket"), AtomicBool::new(false));
+    let socket = folder.path().join("socket");
     let options = ["--region", "hot", "-p", "net:requests", "-p", "net:requests:1"];
-    let counted = std::thread::scope(|scope| {
-        let _over = Over(&is_over);
-        (0..2).for_each(|_| drop(scope.spawn(|| ask_until(&socket, &is_over))));
-        whole_runs(&options, &server, &[socket.to_str().unwrap(), "200"])
-    });
+    // A head and a body.
+    let counted =
+        with_clients(&socket, 2, 2, || whole_runs(&options, &server, &[socket.to_str().unwrap(), "200"]));
     let Some(counted) = counted else { return };
     assert_eq!(counted.visits("marked"), counted.made);
     assert_eq!(counted.visits("net:requests"), counted.made);

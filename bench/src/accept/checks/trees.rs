@@ -1,11 +1,6 @@
 //! Trees of processes: who is followed, credited and ended; and programs that mark no progress point.
 
-use std::io::{Read as _, Write as _};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use kernel::visits::Means;
@@ -248,17 +243,11 @@ fn for_each_request(run: &mut Run) -> Result<()> {
     if can_count(run) {
         let sandbox = Sandbox::new();
         let (socket, file) = (sandbox.path("socket"), sandbox.path("places.json"));
-        let over = AtomicBool::new(false);
-        let ended = std::thread::scope(|scope| {
-            (0..CLIENTS).for_each(|_| {
-                scope.spawn(|| ask_again_and_again(&socket, &over));
-            });
+        let ended = sandbox::with_clients(&socket, CLIENTS, 1, || {
             let mut command = sandbox.whatif();
             command.args(["points", "--duration", "3s", "--json"]).arg(&file).arg("--").arg(&server);
             command.arg(&socket);
-            let ended = sandbox::run(command);
-            over.store(true, Relaxed);
-            ended
+            sandbox::run(command)
         });
         let places: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&file)?)?;
         let first = &places["places"][0];
@@ -266,18 +255,6 @@ fn for_each_request(run: &mut Run) -> Result<()> {
         run.holds(format!("a request comes first: {places:#?} {ended:#?}"), is_request);
     }
     Ok(())
-}
-
-/// A client that waits for each answer, until it is over.
-fn ask_again_and_again(socket: &Path, over: &AtomicBool) {
-    while !over.load(Relaxed) {
-        let Ok(mut connection) = UnixStream::connect(socket) else {
-            std::thread::sleep(Duration::from_millis(10));
-            continue;
-        };
-        let mut byte = [0];
-        while connection.write_all(&byte).is_ok() && connection.read_exact(&mut byte).is_ok() {}
-    }
 }
 
 fn library(run: &mut Run) -> Result<()> {
