@@ -24,8 +24,6 @@ const GOOD_VARIATION: f64 = 1.0;
 const LEAST_RATE: f64 = 2.0;
 /// Visits per second of which half the worth is lost: windows have few of them.
 const FEW_VISITS: f64 = 20.0;
-/// A place that is visited once for each request scores so many times as high: turns of an event loop, which have more of the work, are no requests.
-const OF_A_REQUEST: f64 = 10.0;
 /// Requests as such score like a place with this share of the work.
 const SHARE_OF_REQUESTS: f64 = 0.3;
 /// What costs less than this share of a CPU to count is counted where it is visited once for each request, rather than requests as such: it has a name.
@@ -51,8 +49,8 @@ pub struct Candidate {
     pub place: String,
     /// Where it is, for people.
     pub at: String,
-    /// The share of all samples that have it on their stack; [`SHARE_OF_REQUESTS`] of requests, which are on none.
-    pub share: f64,
+    /// The share of all samples that have it on their stack; `None` of requests as such, which are no place in the code.
+    pub share: Option<f64>,
     /// The share of all samples that were taken in it.
     pub own: f64,
     /// The threads that have it on their stack.
@@ -63,12 +61,7 @@ impl Candidate {
     /// Answered requests of other programs, wherever in the program that is.
     fn requests() -> Self {
         let at = "requests of other programs, when they are answered".to_owned();
-        Self { place: Point::REQUESTS.to_owned(), at, share: SHARE_OF_REQUESTS, own: 0.0, threads: 1 }
-    }
-
-    /// The share of all samples that have it on their stack, if it is a place in the code.
-    pub fn share_of_time(&self) -> Option<f64> {
-        Some(self.share).filter(|_| self.place != Point::REQUESTS)
+        Self { place: Point::REQUESTS.to_owned(), at, share: None, own: 0.0, threads: 1 }
     }
 }
 
@@ -84,21 +77,22 @@ pub struct Found {
 }
 
 impl Found {
-    /// How good a progress point it may be: visited once for each request, steady, and much of the work; what is expensive to count changes what is measured. A function
+    /// How good a progress point it may be: steady, and much of the work; what is expensive to count changes what is measured. A function
     /// that has the time itself is more likely a part of a unit of work than one that calls others.
     pub fn score(&self) -> f64 {
         let dear = self.slowdown() / AFFORDABLE;
-        let whole = self.candidate.share - self.candidate.own / 2.0;
+        let whole = self.candidate.share.unwrap_or(SHARE_OF_REQUESTS) - self.candidate.own / 2.0;
         let seldom = FEW_VISITS / self.rate.per_second;
-        let what_it_is = if self.rate.is_that_of_requests() { OF_A_REQUEST } else { 1.0 };
-        what_it_is * whole / (1.0 + self.rate.variation) / (1.0 + dear * dear) / (1.0 + seldom)
+        whole / (1.0 + self.rate.variation) / (1.0 + dear * dear) / (1.0 + seldom)
     }
 
-    /// What comes first, whatever the scores are: many requests tell what the work is, and other places do not.
+    /// What comes first, whatever the scores are: many requests tell what the work is, and other places do not. Turns of an event loop, which have more of the work, are no
+    /// requests.
     fn rank(&self) -> u8 {
-        match (self.rate.is_that_of_requests(), self.candidate.share_of_time()) {
-            (true, Some(_)) if self.is_good() && self.cost() < CHEAP => 2,
-            (true, None) => 1,
+        match (self.rate.is_that_of_requests(), self.candidate.share) {
+            (true, Some(_)) if self.is_good() && self.cost() < CHEAP => 3,
+            (true, None) => 2,
+            (true, Some(_)) if self.is_affordable() => 1,
             _ => 0,
         }
     }
@@ -118,7 +112,7 @@ impl Found {
 
     /// Whether it is likely a unit of work: much of the work, or many requests; and steady.
     pub fn is_good(&self) -> bool {
-        let is_much = match self.candidate.share_of_time() {
+        let is_much = match self.candidate.share {
             Some(share) => share >= GOOD_SHARE,
             None => self.rate.is_that_of_requests(),
         };
@@ -251,11 +245,13 @@ fn candidates(observer: &Observer) -> Vec<(Candidate, RegionKind)> {
                 RegionKind::Function => region.location().unwrap_or_default(),
                 RegionKind::Line => format!("in {}", region.function.as_deref().unwrap_or("?")),
             };
-            let candidate = Candidate { place, at, share, own: own.min(share), threads: threads.len() };
+            let candidate =
+                Candidate { place, at, share: Some(share), own: own.min(share), threads: threads.len() };
             (share >= LEAST_SHARE).then_some((candidate, region.kind))
         })
         .collect();
-    found.sort_by(|(a, _), (b, _)| b.share.total_cmp(&a.share).then_with(|| a.place.cmp(&b.place)));
+    let share = |candidate: &Candidate| candidate.share.unwrap_or(0.0);
+    found.sort_by(|(a, _), (b, _)| share(b).total_cmp(&share(a)).then_with(|| a.place.cmp(&b.place)));
     // Lines are for what no function is called for: a loop in a function that never returns.
     let of_kind = |kind| found.iter().filter(move |(_, of)| *of == kind).cloned();
     of_kind(RegionKind::Function)
@@ -275,8 +271,13 @@ mod tests {
     use super::*;
 
     fn found(share: f64, per_second: f64, cost: f64) -> Found {
-        let candidate =
-            Candidate { place: "fn:f".to_owned(), at: String::new(), share, own: 0.0, threads: 1 };
+        let candidate = Candidate {
+            place: "fn:f".to_owned(),
+            at: String::new(),
+            share: Some(share),
+            own: 0.0,
+            threads: 1,
+        };
         let rate = CallRate { per_second, variation: 0.0, error: 0.0, cost, is_exact: false, requests: 0.0 };
         Found { candidate, rate, beside: 0.0, by_itself: false }
     }
@@ -313,9 +314,9 @@ mod tests {
         };
         let (turn, request) = (of(0.98, 48_000.0, 135_000.0), of(0.53, 134_000.0, 135_000.0));
         assert!(request.rate.is_that_of_requests() && !turn.rate.is_that_of_requests());
-        assert!(request.score() > turn.score());
+        assert!(request.rank() > turn.rank());
         // A few requests say nothing.
-        assert!(of(0.53, 5.0, 5.0).score() < of(0.98, 5.0, 5.0).score());
+        assert_eq!(of(0.53, 5.0, 5.0).rank(), of(0.98, 5.0, 5.0).rank());
         assert!(
             !of(0.9, 10.0, 10.0).rate.is_that_of_requests()
                 && !of(0.9, 100.0, 0.0).rate.is_that_of_requests()

@@ -191,7 +191,8 @@ mod tests {
 
     fn found(place: &str, per_second: f64, cost: f64) -> Found {
         let (share, own, threads) = (0.5, 0.1, 1);
-        let candidate = Candidate { place: place.to_owned(), at: place.to_owned(), share, own, threads };
+        let candidate =
+            Candidate { place: place.to_owned(), at: place.to_owned(), share: Some(share), own, threads };
         let rate = CallRate { per_second, variation: 0.1, error: 0.01, cost, is_exact: false, requests: 0.0 };
         Found { candidate, rate, beside: 0.0, by_itself: false }
     }

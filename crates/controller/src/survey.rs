@@ -162,8 +162,7 @@ pub fn places(found: &[Found], options: &Options, besides: &[String]) -> String 
         let Found { candidate, rate, .. } = found;
         // Counting has slowed it down.
         let at_least = if found.is_as_it_was() { " " } else { "≥" };
-        let threads =
-            candidate.share_of_time().map_or_else(|| "–".to_owned(), |_| candidate.threads.to_string());
+        let threads = candidate.share.map_or_else(|| "–".to_owned(), |_| candidate.threads.to_string());
         let _ = writeln!(
             text,
             "  {at_least}{:>10.1}  ± {:>3.0} %  {:>6}  {:>7}  {:>7}  -p {}   {}",
@@ -201,8 +200,8 @@ fn as_json(
             "cost": Some(found.cost()).filter(|cost| cost.is_finite()),
             "affordable": found.is_affordable(),
             "counts_itself": by_itself,
-            "share": candidate.share_of_time(),
-            "threads": candidate.share_of_time().map(|_| candidate.threads),
+            "share": candidate.share,
+            "threads": candidate.share.map(|_| candidate.threads),
             "each_request": rate.is_that_of_requests(),
         })
     };
@@ -219,7 +218,7 @@ fn as_json(
 
 /// The share of the time that a place is on stacks, for people.
 pub fn of_time(candidate: &Candidate) -> String {
-    candidate.share_of_time().map_or_else(|| "–".to_owned(), |share| format!("{:.0} %", 100.0 * share))
+    candidate.share.map_or_else(|| "–".to_owned(), |share| format!("{:.0} %", 100.0 * share))
 }
 
 /// The command that judges by such a place.

@@ -200,7 +200,7 @@ impl Series<'_> {
     fn tell(&mut self, best: &Found, found: &[Found]) -> Result<()> {
         let place = &best.candidate.place;
         self.session.warn(&Warning::ChosenPoint { place: place.clone() })?;
-        let what = match best.candidate.share_of_time() {
+        let what = match best.candidate.share {
             Some(_) => format!("visits to {}", printable(place)),
             None => format!("answered requests of other programs ({place})"),
         };
@@ -242,7 +242,7 @@ impl Series<'_> {
 fn seen(found: &Found) -> String {
     let rate = found.rate;
     let often = format!("{:.0} a second ± {:.0} %", rate.per_second, 100.0 * rate.error);
-    if found.candidate.share_of_time().is_none() {
+    if found.candidate.share.is_none() {
         return often;
     }
     format!(
