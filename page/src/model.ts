@@ -232,6 +232,7 @@ export interface WholeEstimate extends Estimate {
   waking_error?: number;
   clock_error?: number;
   crowding_shift?: number;
+  limit_shift?: number;
   crowding_below?: number;
   crowding_above?: number;
   chance: Maybe;

@@ -23,6 +23,7 @@ mod circles;
 mod clients;
 mod clocks;
 mod code_scope;
+mod cpu_budget;
 mod dead_slots;
 mod diagnosis;
 pub mod embedded;
@@ -1042,7 +1043,7 @@ fn facts(
         directory: std::env::current_dir().unwrap_or_default().display().to_string(),
         host: system.nodename().to_string_lossy().into_owned(),
         kernel: system.release().to_string_lossy().into_owned(),
-        cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
+        cpus: kernel::cpu::usable(),
         seed: options.seed,
         options: ran_as::with(
             &options.typed,

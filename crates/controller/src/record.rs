@@ -62,6 +62,9 @@ fn audit(measured: &Measured, seen: &Seen, cpus: u32) -> Audit {
         noting: change(|t| t.noting),
         answered: change(|t| t.answered),
         executing: measured.executing,
+        allowed: measured.budget.allowed,
+        throttled: measured.budget.throttled,
+        held_up: measured.budget.held_up,
     }
 }
 

@@ -8,6 +8,7 @@
 use super::audit::{self, Waits, Watched};
 use super::backlog::{self, Backlog, Counted};
 use super::clocks::{Came, Clocks};
+use super::cpu_budget::{Budget, CpuBudget};
 use super::executing::{self, Executed};
 use super::in_flight::{InFlight, Stamped};
 use super::limits::Limits;
@@ -99,6 +100,8 @@ pub struct Measured {
     pub each_thread: Vec<Watched>,
     /// What executing programs took more because they were profiled, in CPU time.
     pub executing: Nanos,
+    /// What a limit of the CPU time makes of the window.
+    pub budget: Budget,
     /// Debt of the threads that were running at the end, and how many those were.
     pub unpaid: Nanos,
     pub running: u32,
@@ -168,6 +171,7 @@ pub struct Conductor<'a> {
     lapsed: bool,
     /// What may end experiments before their time.
     limits: &'a Limits,
+    cpu_budget: CpuBudget,
     /// Sleeps until a time, or returns true at once when the program has ended.
     ended: Box<dyn FnMut(Duration) -> bool + 'a>,
 }
@@ -193,6 +197,7 @@ impl<'a> Conductor<'a> {
             signed: u64::MAX,
             lapsed: false,
             limits,
+            cpu_budget: CpuBudget::default(),
             ended: Box::new(ended),
         };
         conductor.idle();
@@ -265,6 +270,11 @@ impl<'a> Conductor<'a> {
     /// `time`, or when experiments are to be over if that is sooner.
     fn no_later(&self, time: Nanos) -> Nanos {
         self.until.map_or(time, |until| until.min(time))
+    }
+
+    /// Looks now and then what limit of its CPU time the program has. `root`: a process of it.
+    pub fn look_at_limit(&mut self, root: impl FnOnce() -> Option<u32>) {
+        self.cpu_budget.look(root);
     }
 
     /// How much delay has been inserted so far.
@@ -432,10 +442,15 @@ impl<'a> Conductor<'a> {
         self.begin(order.region, speedup, A_DAY, &order.selection);
         let epoch = self.epoch;
         let (audited, executed) = (audit::Reading::now(self.memory), Executed::now(self.memory));
+        let mut budget = self.cpu_budget.begin();
         let before = self.memory.slots.totals();
         let first = self.read();
         release();
-        while self.wait(IDLE) {}
+        while self.wait(IDLE) {
+            self.cpu_budget.look_again();
+            self.cpu_budget.add(&mut budget);
+        }
+        self.cpu_budget.add(&mut budget);
         let last = self.read();
         let waits = audit::Reading::now(self.memory).since(&audited);
         // The program has ended.
@@ -456,6 +471,7 @@ impl<'a> Conductor<'a> {
             waits,
             each_thread: Vec::new(),
             executing: Nanos::new(Executed::now(self.memory).cost_since(executed).0),
+            budget,
             // What ended threads owe is unknown; it is little beside a whole run.
             unpaid: Nanos::ZERO,
             ahead: Nanos::ZERO,
@@ -467,6 +483,7 @@ impl<'a> Conductor<'a> {
     fn measure(&mut self, epoch: Epoch, length: Nanos) -> Option<Measured> {
         let pairs = self.pairs();
         let (audited, executed) = (audit::Reading::now(self.memory), Executed::now(self.memory));
+        let mut budget = self.cpu_budget.begin();
         let before = self.memory.slots.totals();
         let sampled: Vec<u64> = self.memory.slots.used().iter().map(sampled_by).collect();
         let first = self.read();
@@ -482,6 +499,7 @@ impl<'a> Conductor<'a> {
             self.integrate(&first, length, &mut in_flight)?;
         }
         let last = self.read();
+        self.cpu_budget.add(&mut budget);
         in_flight.iter_mut().for_each(|pair| pair.between_stamps(&first.stamped(), &last.stamped()));
         let latencies = latencies(&in_flight, &distributions, &self.points.distributions());
         let after = self.memory.slots.totals();
@@ -529,6 +547,7 @@ impl<'a> Conductor<'a> {
             waits,
             each_thread,
             executing,
+            budget,
             unpaid: Nanos::new(unpaid),
             ahead: Nanos::new(ahead),
             running,

@@ -82,7 +82,14 @@ pub fn online() -> u32 {
     u32::try_from(numbers().len()).unwrap_or(u32::MAX)
 }
 
-/// The numbers of these CPUs; at least one.
+/// CPUs that the calling thread may run on; at least one. How much of them a limit allows is another question: [`cpu_limit`](crate::cpu_limit).
+#[must_use]
+pub fn usable() -> u32 {
+    // The set has room for 1024.
+    rustix::thread::sched_getaffinity(None).map_or_else(|_| online(), |set| set.count().max(1))
+}
+
+/// The numbers of the CPUs that the machine has switched on; at least one.
 #[must_use]
 pub fn numbers() -> Vec<u32> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();

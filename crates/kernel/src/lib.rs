@@ -12,6 +12,7 @@
 //! * [`name_spaces`]: running this program inside of those of another process.
 //! * [`connections`]: who has the other ends of TCP connections.
 //! * [`cpu`]: who uses the machine's CPUs.
+//! * [`cpu_limit`]: how much CPU time a control group may use.
 //! * [`signals`]: the dispositions this process was started with, and dying by a signal.
 //! * [`child`]: starting a program as if we were not there.
 //! * [`switching`]: what it takes to switch from one thread to another.
@@ -47,6 +48,7 @@ pub mod child;
 pub mod clock;
 pub mod connections;
 pub mod cpu;
+pub mod cpu_limit;
 mod event;
 mod file_size_limit;
 pub mod heap;

@@ -33,6 +33,7 @@ mod caveat;
 mod comparison;
 pub mod condition;
 pub mod coz;
+mod cpu_limit;
 pub mod database;
 mod discovery;
 pub mod drift;
@@ -67,6 +68,7 @@ pub use builds::{Builds, OtherBuild};
 pub use comparison::{
     Change, Comparison, PointChange, PointHeadline, PointLevel, RegionChange, RegionSide, SlopeChange,
 };
+pub use cpu_limit::CpuLimit;
 pub use database::{Recorder, Recording};
 pub use drift::{Drift, RunDrift, RunSegment, Segment};
 pub use estimate::{

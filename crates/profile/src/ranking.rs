@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::audit::{self, Audited};
+use crate::cpu_limit::CpuLimit;
 use crate::discovery;
 use crate::drift::{self, Drift, RunDrift};
 use crate::estimate::{
@@ -218,7 +219,8 @@ impl Profile {
         }
         discovery::check(&mut regions);
         let is_changed = rows.warned(Warning::SLOW_BESIDE_POINT).next().is_some();
-        regions.iter_mut().for_each(|region| region.distrust(is_changed));
+        let is_held_up = CpuLimit::of(&rows.windows).is_some_and(CpuLimit::is_felt);
+        regions.iter_mut().for_each(|region| region.distrust(is_changed, is_held_up));
         regions.sort_by(|a, b| a.best().total_cmp(b.best()).then(a.region.cmp(&b.region)));
         let doubts = Doubts::of(&rows.windows, settled);
         let candidates = candidates(&rows, &regions);
@@ -273,6 +275,22 @@ impl Profile {
         region.label_in(self.program(region))
     }
 
+    /// The limit on CPU time; `None` where there was none in any run.
+    pub fn cpu_limit(&self) -> Option<CpuLimit> {
+        CpuLimit::of(&self.rows.windows)
+    }
+
+    /// The same, if it held the program up.
+    pub(crate) fn felt_limit(&self) -> Option<CpuLimit> {
+        self.cpu_limit().filter(|limit| limit.is_felt())
+    }
+
+    /// Why a latency cannot be predicted, if a limit held the program up.
+    pub(crate) fn held_up_latency(&self, point: &PointSummary) -> Option<String> {
+        let limit = self.felt_limit().filter(|_| matches!(point.target, Target::Latency { .. }))?;
+        Some(limit.words() + ", which makes latencies longer by times that are not predicted")
+    }
+
     /// The regions in the order of what they do to `target`, the most useful first: by the lower end of
     /// the slope's interval; those that hurt come last, by the upper end, the worst first among them.
     pub fn ranked(&self, target: Target) -> Vec<(&RegionEstimate, &PointEstimate)> {
@@ -323,13 +341,15 @@ impl PointEstimate {
 }
 
 impl RegionEstimate {
-    /// Takes back all verdicts if the audit does not balance, or if the run changed what it measured.
-    fn distrust(&mut self, is_changed: bool) {
-        if is_changed || self.audit.as_ref().is_some_and(|audit| !audit.is_trusted()) {
-            let judged = self.points.iter_mut().filter(|point| point.verdict != Verdict::Idle);
-            judged.for_each(|point| {
+    /// Takes back all verdicts if the audit does not balance, or if the run changed what it measured; those on latencies also if a limit on CPU time held the program up.
+    fn distrust(&mut self, is_changed: bool, is_held_up: bool) {
+        let all = is_changed || self.audit.as_ref().is_some_and(|audit| !audit.is_trusted());
+        let is_doubted =
+            |point: &PointEstimate| all || is_held_up && matches!(point.target, Target::Latency { .. });
+        for point in &mut self.points {
+            if point.verdict != Verdict::Idle && is_doubted(point) {
                 (point.verdict, point.more_blocks, point.is_probable) = (Verdict::NotTrusted, None, false);
-            });
+            }
         }
     }
 

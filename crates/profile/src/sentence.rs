@@ -178,6 +178,9 @@ impl Profile {
 
     /// The region that would be the best, if its numbers could be trusted.
     fn distrusted(&self, point: &PointSummary) -> String {
+        if let Some(why) = self.held_up_latency(point) {
+            return format!("{}: {why}.", no_answer(point));
+        }
         let ranked = self.of(point);
         let doubt = |region: &RegionEstimate| region.audit.as_ref().and_then(Audited::doubt);
         let Some((region, doubt)) = ranked.iter().find_map(|(region, _)| Some((region, doubt(region)?)))

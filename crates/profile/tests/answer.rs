@@ -404,6 +404,39 @@ fn what_clients_use_of_the_cpus_is_no_reason_to_doubt() {
     assert_eq!(only(&profile).badge.quality, Quality::Noisy);
 }
 
+#[test]
+fn a_limit_on_cpu_time_is_said_and_makes_latencies_unpredictable() {
+    let limited = |throttled: u64, with_latency: bool| {
+        let mut rows = rows(&[truth("hash.c:88", 0.55), truth("list.c:7", 0.0)]);
+        if with_latency {
+            rows = crate::synthetic::with_latency(rows);
+        }
+        for window in rows.windows.iter_mut().filter(|window| window.speedup.is_zero()) {
+            let [allowed, throttled] = [150, throttled].map(Nanos::from_millis);
+            window.audit = Some(Audit { allowed, throttled, ..Audit::default() });
+        }
+        quiet(rows)
+    };
+    let of = |profile: &Profile, nth: usize| profile.answer().points[nth].clone();
+    let note = |throttled| of(&limited(throttled, false), 0).notes.join(" ");
+    let always = "A limit on CPU time (1.5 CPUs, by its control group) was used up in 97 % of its periods: as long as it is, faster code saves its share of the CPU time";
+    assert!(note(97).starts_with(always), "{}", note(97));
+    assert!(note(40).contains("in 40 % of its periods: intervals hold both"), "{}", note(40));
+    assert_eq!(note(0), "", "it has a limit, which was not used up");
+    let profile = limited(40, true);
+    let [throughput, latency] = [0, 1].map(|nth| of(&profile, nth));
+    assert_ne!(throughput.badge.quality, Quality::NotTrusted);
+    assert_eq!(latency.badge.quality, Quality::NotTrusted);
+    assert!(latency.badge.cause.contains("latencies") && latency.change.is_none(), "{:?}", latency.badge);
+    assert_ne!(of(&limited(0, true), 1).badge.quality, Quality::NotTrusted);
+    // Of ten runs nine had no limit.
+    let mut rows = limited(97, false).rows;
+    let limited_windows = rows.windows.iter_mut().filter(|window| window.audit.is_some());
+    limited_windows.skip(8).for_each(|window| window.audit = Some(Audit::default()));
+    let share = Profile::new(rows, &EstimateOptions::default()).cpu_limit().unwrap();
+    assert!((share.used_up - 0.097).abs() < 1e-9 && (share.cpus - 1.5).abs() < 1e-9, "{share:?}");
+}
+
 const NEVER: u32 = 1_000_000;
 
 /// To an estimate.

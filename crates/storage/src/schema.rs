@@ -13,7 +13,7 @@
 //! | `points` | progress point | kind `throughput`, `begin` or `end` |
 //! | `windows` | measurement | a *block* is one experiment of a session: baseline and treated windows on one region; `flags` is a list like `unbalanced,cut` |
 //! | `visits` | window and visited point | `span_…`: from visit to visit, NULL where that is not known (since layout 2) |
-//! | `audits` | window | what its audit counted (since layout 4, some columns since 5, 6, 7 and 10); a window without a row was not audited |
+//! | `audits` | window | what its audit counted (since layout 4, some columns since 5, 6, 7, 10 and 18); a window without a row was not audited |
 //! | `in_flight` | window and latency pair | `point` is the begin point |
 //! | `latencies` | window and latency pair | how long each took (since layout 9): `counts` is a list like `1200:3 1240:17` of nanoseconds and how many took so long; no row where beginnings and ends could not be paired |
 //! | `samples` | session and region | over the whole run, not only in windows |
@@ -62,7 +62,7 @@ use crate::journal::JOURNAL;
 pub const APPLICATION_ID: i64 = 0x5768_6174;
 
 /// The layout this version writes. Raise it with every change, and teach `profile::database::Recording` the old one.
-pub const VERSION: i64 = 17;
+pub const VERSION: i64 = 18;
 
 /// How long another program may take that prepares the same file.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -160,7 +160,7 @@ fn upgrade(to: &Transaction<'_>, version: i64) -> rusqlite::Result<()> {
     ))
 }
 
-/// Layouts 5 to 7 and 10 count more in `audits` than 4 did; what was not counted is zero.
+/// Layouts 5 to 7, 10 and 18 count more in `audits` than 4 did; what was not counted is zero.
 fn more_audits(connection: &Connection) -> rusqlite::Result<String> {
     let there = columns(connection, "audits")?;
     let missing = AUDITED.into_iter().filter(|column| !there.iter().any(|name| name == column));
@@ -477,7 +477,7 @@ CREATE TABLE IF NOT EXISTS epoch_labels (
 ";
 
 /// What is counted in the audit of a window: the columns of `audits`, in order. An audit of a window has the same names.
-pub const AUDITED: [&str; 33] = [
+pub const AUDITED: [&str; 36] = [
     "given_ns",
     "deferred_ns",
     "spinning_ns",
@@ -511,6 +511,9 @@ pub const AUDITED: [&str; 33] = [
     "noting_ns",
     "answered_ns",
     "executing_ns",
+    "allowed_ns",
+    "throttled_ns",
+    "held_up_ns",
 ];
 
 /// What layout 4 added.

@@ -289,6 +289,7 @@ impl<'a> Series<'a> {
         length: Nanos,
     ) -> Result<Option<profile::Window>> {
         let order = self.order(assigned.region, assigned.speedup, length);
+        conductor.look_at_limit(|| self.target.roots().first().copied());
         let Some(measured) = conductor.conduct(&order) else { return Ok(None) };
         self.runs.history.learn(Shown {
             length,

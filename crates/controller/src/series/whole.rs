@@ -45,6 +45,7 @@ impl Series<'_> {
         match self.next_whole()? {
             Some(assigned) => {
                 let order = self.order(assigned.region, assigned.speedup, Nanos::ZERO);
+                conductor.look_at_limit(|| self.target.roots().first().copied());
                 let measured = conductor.conduct_whole(&order, release);
                 self.look_at_machine();
                 let mut window = {

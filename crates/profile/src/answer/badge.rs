@@ -104,6 +104,15 @@ pub(super) fn changed(profile: &Profile) -> Option<Badge> {
     warned(profile, Warning::SLOW_BESIDE_POINT)
 }
 
+/// Why no number of `point` can be trusted, whatever experiments show.
+pub(super) fn unpredictable(profile: &Profile, point: &PointSummary) -> Option<Badge> {
+    let held_up = profile.held_up_latency(point).map(|cause| {
+        let advice = "profile without the limit, or with no more threads than it allows CPUs; or judge by a progress point (-p)";
+        Badge::new(Quality::NotTrusted, cause, advice)
+    });
+    changed(profile).or(held_up)
+}
+
 fn warned(profile: &Profile, code: &str) -> Option<Badge> {
     let warning = profile.rows.warned(code).next()?;
     Some(Badge::new(Quality::NotTrusted, printable(&warning.message), printable(&warning.advice)))
@@ -114,8 +123,8 @@ pub(super) fn of(profile: &Profile, point: &PointSummary, pieces: &[Piece], deci
     if let Some(failure) = failure(profile) {
         return failure;
     }
-    if let Some(changed) = changed(profile) {
-        return changed;
+    if let Some(unpredictable) = unpredictable(profile, point) {
+        return unpredictable;
     }
     let with = |verdict| pieces.iter().find(move |piece| piece.verdict() == Some(verdict));
     let best = with(Verdict::Helps).or_else(|| with(Verdict::Hurts));

@@ -131,13 +131,13 @@ impl Profile {
 
     fn answer_for(&self, point: &PointSummary) -> PointAnswer {
         let pieces = piece::of(self, point);
-        let is_changed = badge::changed(self).is_some();
+        let is_unpredictable = badge::unpredictable(self, point).is_some();
         let best = pieces.first().filter(|piece| piece.verdict() == Some(Verdict::Helps));
-        let open = if best.is_none() && !is_changed { self.candidate(point, &pieces) } else { None };
+        let open = if best.is_none() && !is_unpredictable { self.candidate(point, &pieces) } else { None };
         let decision = match best {
             Some(best) if best.is_doubted => Decision::Probably(vec![0]),
             Some(_) => Decision::Sure,
-            None if is_changed || self.is_more_known(point) => Decision::Open,
+            None if is_unpredictable || self.is_more_known(point) => Decision::Open,
             None => Decision::of(&pieces),
         };
         // Where nothing is open the whole sentence tells it.
@@ -150,7 +150,7 @@ impl Profile {
                 .map(headline)
                 .or(decided)
                 .or_else(|| open.map(|_| format!("No answer yet for {}", subject(point))))
-                .or_else(|| is_changed.then(|| no_answer(point))),
+                .or_else(|| is_unpredictable.then(|| no_answer(point))),
             change: best.map(|piece| piece.name.clone()),
             brings: best
                 .and_then(|piece| words::brings(point, piece.estimate.as_ref()?))

@@ -72,6 +72,9 @@ impl Profile {
 
     /// What to do where other programs used the machine. A server's clients are among them, and it has nothing to do without them.
     pub(crate) fn quieter(&self) -> Option<&'static str> {
+        if self.felt_limit().is_some() {
+            return Some("profile without the limit on CPU time");
+        }
         self.doubts.others()?;
         Some(match self.has_clients() {
             true => "move its clients to another machine or stop other programs",

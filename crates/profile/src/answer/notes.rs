@@ -2,8 +2,9 @@
 
 use super::Piece;
 use crate::coz::UNKNOWN_PROGRAM;
-use crate::estimate::Estimate;
+use crate::estimate::{Estimate, Target};
 use crate::interpreter::Interpreter;
+use crate::load::Load;
 use crate::model::{Point, SessionStart, Warning};
 use crate::ranking::{PointSummary, Profile};
 use crate::sentence::{capitalized, plus_minus, subject};
@@ -101,7 +102,13 @@ pub(super) fn of(profile: &Profile, point: &PointSummary, best: Option<&Piece>) 
             plus_minus(&lost, lost.value)
         )
     });
-    let notes = chosen.into_iter().chain(itself).chain(nameless).chain(slowed);
+    // What arrives at times of its own does not come more often.
+    let is_limit = matches!(point.target, Target::Throughput(_)) && Load::of(&profile.rows.windows).is_none();
+    let limited = profile.felt_limit().filter(|_| is_limit).map(|limit| {
+        let (words, meaning) = (capitalized(&limit.words()), limit.meaning());
+        format!("{words}: {meaning}. Where there is no such limit, profile without it.")
+    });
+    let notes = chosen.into_iter().chain(itself).chain(nameless).chain(slowed).chain(limited);
     notes.chain(without_point(profile)).collect()
 }
 

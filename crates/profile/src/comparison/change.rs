@@ -135,6 +135,7 @@ mod tests {
             slice_error: 0.0,
             waking_error: 0.0,
             crowding_shift: 0.0,
+            limit_shift: 0.0,
             crowding: Reach::default(),
             clocks: Reach::default(),
             latency_error: 0.0,

@@ -290,7 +290,8 @@ impl<'a> SlopeChange<'a> {
         // What the method gets wrong, it gets wrong both times, as far as both insert the same delays.
         let apart = |of: fn(&PointEstimate) -> f64| (of(after) - of(before)).abs();
         // Clients that were found the one time may have been there both times.
-        let crowding = apart(|one| one.crowding_shift) + apart(|one| one.crowding.longest());
+        let shift = |one: &PointEstimate| one.crowding_shift + one.limit_shift;
+        let crowding = apart(shift) + apart(|one| one.crowding.longest());
         let other = apart(|one| one.method_error).hypot(crowding / estimate::NORMAL);
         let after_slope = estimate::widened(after.of_noise()?, other);
         Difference::new((&before.of_noise()?, before.blocks), (&after_slope, after.blocks))

@@ -38,6 +38,12 @@ impl Doubts {
         }
     }
 
+    /// So much of those that are about delays.
+    pub(super) fn by(self, part: f64) -> Doubts {
+        let Doubts { handovers, slices, waking, .. } = self;
+        Doubts { handovers: handovers * part, slices: slices * part, waking: waking * part, ..self }
+    }
+
     /// What those that go either way add at speedup `s`, 0 to 1. Those of a slope are what they are at 1.
     fn either_way(self, s: f64) -> f64 {
         // A hand-over to a CPU that slept costs one or the other.

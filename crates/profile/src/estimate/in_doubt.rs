@@ -3,7 +3,8 @@
 use super::doubts::Doubts;
 use super::interval::around;
 use super::queues::Crowding;
-use super::{About, EstimateOptions, Experiments, Phase, Target, arrivals, executing, method, queues};
+use super::throttling::Throttling;
+use super::{About, EstimateOptions, Experiments, Phase, Reach, Target, arrivals, executing, method, queues};
 
 /// How exact a slope is, apart from noise. Standard errors, of gain per speedup.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,7 +42,15 @@ pub(crate) fn in_doubt(
     let of_delay = method::error(experiments.treated(), options.method_error);
     // Of many hosts, with clients here and there, no slope is moved.
     let Crowding { shift, reach } = queues::crowding(experiments, about, phase, slope);
-    let crowding = reach.seen_from(shift);
+    let throttling = Throttling::of(experiments, about.target, phase);
+    let is_latency = matches!(about.target, Target::Latency { .. });
+    let of_limit = match throttling {
+        Some(limit) => limit.reach_of_delays(slope),
+        // It may be nothing, or twice as much.
+        None if is_latency && Throttling::is_felt(experiments) => Reach::default().with(-slope).with(slope),
+        None => Reach::default(),
+    };
+    let crowding = reach.seen_from(shift).and(of_limit);
     let of_doubts = Doubts::of(experiments, about.target, phase, (slope, crowding)).longest(1.0);
     let method_error = (of_delay * delay * phase.factor).hypot(of_doubts);
     let has_limit = arrivals::limit(experiments.baselines(), about.target);

@@ -95,6 +95,7 @@ pub(crate) mod simulation;
 mod slices;
 mod target;
 mod terms;
+mod throttling;
 mod unsteady;
 mod verdict;
 mod wakeups;
@@ -130,6 +131,7 @@ pub(crate) use working::of as working_of;
 
 use crate::units::Speedup;
 use doubts::Doubts;
+use throttling::Throttling;
 
 /// Half an interval of a bend that is told of is no wider.
 const KNOWN_BEND: f64 = 0.2;
@@ -157,7 +159,9 @@ pub struct PointEstimate {
     pub waking_error: f64,
     /// So much of the slope is no delay's doing: the program's clients used the same CPUs, and what they use belongs to each request.
     pub crowding_shift: f64,
-    /// How far the slope may be off because other programs used the same CPUs, whatever noise does: not in `method_error`.
+    /// So much of the slope comes from no delay: a limit on CPU time was used up, and a gain is the region's share of what is allowed then.
+    pub limit_shift: f64,
+    /// How far the slope may be off because other programs used the same CPUs, or because a limit on CPU time was used up now and then, whatever noise does: not in `method_error`.
     pub crowding: Reach,
     /// How far it may be off because it is not known whether arrivals wait for the program. It is towards zero, and in `method_error`.
     pub clocks: Reach,
@@ -305,6 +309,7 @@ pub(crate) fn estimate(
             slice_error: 0.0,
             waking_error: 0.0,
             crowding_shift: 0.0,
+            limit_shift: 0.0,
             crowding: Reach::default(),
             clocks: Reach::default(),
             latency_error: 0.0,
@@ -333,17 +338,26 @@ pub(crate) fn estimate(
         if limited { arrivals::at_least_none(gain) } else { gain }
     };
     let crowding = queues::crowding(experiments, about, phase, scaled(drawn.slope).value);
-    let at = |s: f64, gain: Estimate| scaled(gain).moved(s * crowding.shift);
-    let of_noise = at(1.0, drawn.slope);
-    let doubts = Doubts::of(experiments, target, phase, (of_noise.value, crowding.reach));
-    let of_delays = error_of_delay * fit.delay * phase.factor;
+    let throttling = Throttling::of(experiments, target, phase);
+    let by_limit = |s: f64, gain: Estimate| throttling.map_or(gain, |limit| limit.applied(s, gain));
+    // How much of what is doubtful about delays remains.
+    let by_delays = |s: f64| throttling.map_or(1.0, |limit| limit.doubts(s));
+    let moved = |s: f64, gain: Estimate| scaled(gain).moved(s * crowding.shift);
+    let slope_by_delays = moved(1.0, drawn.slope);
+    let slope_of = |slope: Estimate| throttling.map_or(slope, |limit| limit.applied_to_slope(slope));
+    let of_limit = throttling.map_or(Reach::default(), |limit| limit.reach(slope_by_delays.value));
+    let reach = crowding.reach.and(of_limit);
+    let of_noise = slope_of(slope_by_delays);
+    let all_doubts = Doubts::of(experiments, target, phase, (of_noise.value, reach));
+    let doubts = all_doubts.by(by_delays(REFERENCE.fraction()));
+    let of_delays = error_of_delay * fit.delay * phase.factor * by_delays(REFERENCE.fraction());
     let method_error = of_delays.hypot(doubts.towards_zero(of_noise.value));
     let slope = doubts.widen(1.0, interval::widened(of_noise, of_delays));
     let in_doubt = doubts.without_crowding(1.0);
     let errors = verdict::Errors { method: method_error, of_delays, in_doubt };
-    let verdict = verdict::of(&of_noise, errors, crowding.reach, fit.blocks());
-    let nearest = crowding.reach.nearest_to_zero(of_noise);
-    let on_curve = |s: f64, gain: Estimate| doubts.widen(s, at(s, gain));
+    let verdict = verdict::of(&of_noise, errors, reach, fit.blocks());
+    let nearest = reach.nearest_to_zero(of_noise);
+    let on_curve = |s: f64, gain: Estimate| all_doubts.by(by_delays(s)).widen(s, by_limit(s, moved(s, gain)));
     let dot = |speedup: Speedup| {
         let raw = if speedup.is_zero() { Some(0.0) } else { fit.raw_gain(speedup) };
         let s = speedup.fraction();
@@ -351,13 +365,20 @@ pub(crate) fn estimate(
         let gain = raw.map(|_| on_curve(s, gain));
         Dot {
             speedup,
-            raw: raw.map(|raw| raw * phase.factor / (1.0 - executing) + s * crowding.shift),
+            raw: raw.map(|raw| {
+                let by_delays = raw * phase.factor / (1.0 - executing) + s * crowding.shift;
+                by_limit(s, interval::unknown(by_delays)).value
+            }),
             gain,
             windows: curve_windows(speedup),
         }
     };
     let tried = fit.speedups.iter().map(|at| at.speedup.fraction());
+    let furthest = tried.clone().fold(0.0, f64::max);
+    let most = moved(1.0, curve.most(tried));
     let mut eras = era::all(&pairs, target, options, error_of_delay);
+    // What the limit makes of a part of the run is not known.
+    eras.retain(|_| throttling.is_none());
     eras.iter_mut().for_each(|era| {
         era.slope = executing::without(executing, era.slope).moved(crowding.shift);
     });
@@ -383,6 +404,7 @@ pub(crate) fn estimate(
         slice_error: doubts.slices,
         waking_error: doubts.waking,
         crowding_shift: crowding.shift,
+        limit_shift: of_noise.value - slope_by_delays.value,
         crowding: doubts.crowding,
         clocks: doubts.clocks,
         latency_error: doubts.latency,
@@ -390,14 +412,15 @@ pub(crate) fn estimate(
         chance: Some(verdict::chance(&nearest, method_error, fit.blocks(), fit.effective_blocks())),
         is_probable: false,
         effect: Some(on_curve(REFERENCE.fraction(), curve.at(REFERENCE.fraction()))),
-        most: Some(on_curve(1.0, curve.most(tried))),
-        bend: curve.bend(),
+        most: Some(all_doubts.by(by_delays(furthest)).widen(1.0, by_limit(furthest, most))),
+        // That of delays.
+        bend: curve.bend().filter(|_| throttling.is_none()),
         curve: experiments.speedups().into_iter().map(dot).collect(),
         pairing: fit.pairing,
         kept_apart: pairs.apart,
         eras_differ: era::differ(&eras),
         eras,
         quantiles,
-        more_blocks: verdict::more_blocks(verdict, &of_noise, errors, crowding.reach, fit.blocks()),
+        more_blocks: verdict::more_blocks(verdict, &of_noise, errors, reach, fit.blocks()),
     }
 }

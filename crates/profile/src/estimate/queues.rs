@@ -43,6 +43,11 @@ impl Reach {
         self.below.max(self.above)
     }
 
+    /// So that it holds what another one does, too.
+    pub(super) fn and(self, other: Reach) -> Reach {
+        self.with(-other.below).with(other.above)
+    }
+
     /// The same, seen from what is so much less.
     pub(super) fn seen_from(self, shift: f64) -> Reach {
         Reach::default().with(shift - self.below).with(shift + self.above)

@@ -24,7 +24,7 @@ pub const ENOUGH_BLOCKS: usize = 5;
 /// | `Hurts` | below −0.02, likewise |
 /// | `NoEffect` | otherwise within ±0.05, and as much as the method may be off, but within ±0.15 |
 /// | `NotEnoughData` | otherwise, or fewer than five blocks |
-/// | `NotTrusted` | any, where the audit of the region does not balance |
+/// | `NotTrusted` | any, where the audit of the region does not balance, or something else is known to change what is measured |
 ///
 /// However small the truth, enough data end in one of the first three.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -40,7 +40,7 @@ pub enum Verdict {
     NotEnoughData,
     /// The point was not visited in most windows.
     Idle,
-    /// The audit of the region does not balance: see [`audit`](mod@crate::audit).
+    /// The audit of the region does not balance (see [`audit`](mod@crate::audit)), a breakpoint slows the program down, or a limit on CPU time makes a latency longer.
     NotTrusted,
 }
 

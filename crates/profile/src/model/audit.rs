@@ -139,6 +139,12 @@ Audit {
     answered: Nanos,
     /// CPU time that programs which were executed and threads which were started needed more to begin and to end because they were profiled.
     executing: Nanos,
+    /// CPU time that the control group's limit allows in the length of the window, less what whatif itself used of it; nothing where there is no limit.
+    allowed: Nanos,
+    /// How much of the window's length was in periods in which the limit held threads up. The kernel counts a period at its end, so only sums over windows mean something.
+    throttled: Nanos,
+    /// For how long the limit held CPUs up at least, as part of the window's length: the kernel counts it for each CPU, and a group that uses one at a time holds one up.
+    held_up: Nanos,
 }
 }
 

@@ -17,10 +17,10 @@ pub use comparison::render as render_comparison;
 pub(crate) use comparison::render_for_page as render_comparison_for_page;
 
 use profile::{
-    Arrivals, Audited, BlockRow, Candidate, Covered, Dot, Doubt, Doubts, Drift, Era, Estimate, Exit, GoTime,
-    Image, LeftOut, LeftOutReason, Mark, PointEstimate, PointSummary, Profile, Program, ProgramTime,
-    Quantile, QuantileGain, RegionEstimate, RunDrift, RunSegment, Segment, Session, SessionId, Speedup,
-    ThreadGroup, Warning, Window,
+    Arrivals, Audited, BlockRow, Candidate, Covered, CpuLimit, Dot, Doubt, Doubts, Drift, Era, Estimate,
+    Exit, GoTime, Image, LeftOut, LeftOutReason, Mark, PointEstimate, PointSummary, Profile, Program,
+    ProgramTime, Quantile, QuantileGain, RegionEstimate, RunDrift, RunSegment, Segment, Session, SessionId,
+    Speedup, ThreadGroup, Warning, Window,
 };
 use serde::Serialize;
 use stacks::OfStacks;
@@ -136,6 +136,7 @@ impl<'a> Report<'a> {
             programs: profile.programs().into_iter().map(OfProgramTime::new).collect(),
             threads: profile.threads().into_iter().map(OfThreads::new).collect(),
             overhead: profile.overhead().map(OfOverhead::new),
+            cpu_limit: profile.cpu_limit().map(OfCpuLimit::new),
             go: profile.go_time().map(OfGo::new),
             regions: profile.regions.iter().map(|region| OfRegion::new(profile, region)).collect(),
             candidates: profile
@@ -193,6 +194,7 @@ struct Report<'a> {
     programs: Vec<OfProgramTime<'a>>,
     threads: Vec<OfThreads>,
     overhead: Option<OfOverhead>,
+    cpu_limit: Option<OfCpuLimit>,
     go: Option<OfGo>,
     regions: Vec<OfRegion<'a>>,
     candidates: Vec<OfCandidate<'a>>,
@@ -341,6 +343,18 @@ struct OfOverhead {
 impl OfOverhead {
     fn new(lost: Estimate) -> Self {
         OfOverhead { lost: lost.value, lost_lo: lost.lo, lost_hi: lost.hi }
+    }
+}
+
+#[derive(Serialize)]
+struct OfCpuLimit {
+    cpus: f64,
+    used_up: f64,
+}
+
+impl OfCpuLimit {
+    fn new(limit: CpuLimit) -> Self {
+        OfCpuLimit { cpus: limit.cpus, used_up: limit.used_up }
     }
 }
 
@@ -606,6 +620,7 @@ struct OfEstimate<'a> {
     waking_error: f64,
     clock_error: f64,
     crowding_shift: f64,
+    limit_shift: f64,
     crowding_below: f64,
     crowding_above: f64,
     latency_error: f64,
@@ -658,6 +673,7 @@ impl<'a> OfEstimate<'a> {
             waking_error: estimate.waking_error,
             clock_error: estimate.clock_error(),
             crowding_shift: estimate.crowding_shift,
+            limit_shift: estimate.limit_shift,
             crowding_below: estimate.crowding.below,
             crowding_above: estimate.crowding.above,
             latency_error: estimate.latency_error,

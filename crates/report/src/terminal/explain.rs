@@ -352,10 +352,16 @@ fn verdict(estimate: &PointEstimate, factor: f64) -> Vec<String> {
             fraction(estimate.crowding_shift)
         ));
     }
+    if estimate.limit_shift.abs() > 0.005 {
+        lines.push(format!(
+            "limit on CPU time: while it is used up, a gain is the region's share of the CPU time that is allowed; {} was added to the slope for that",
+            fraction(estimate.limit_shift)
+        ));
+    }
     if below.max(above) > 0.005 {
         lines.push(format!(
-            "other programs: they used the same CPUs, so that the slope may be {} less, or {} more: threads that wake up may wait less for a CPU where code is \
-             really faster, and what clients use on the same machine belongs to each request",
+            "other programs used the same CPUs, or a limit on CPU time was used up now and then, so that the slope may be {} less, or {} more: threads that wake up may wait less for a CPU where code is \
+             really faster, what clients use on the same machine belongs to each request, and a gain is a share of the CPU time while there is no more of it",
             fraction(below),
             fraction(above)
         ));

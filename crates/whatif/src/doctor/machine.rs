@@ -2,6 +2,7 @@
 
 use super::finding::{Finding, State};
 use controller::needs;
+use kernel::cpu_limit::CpuLimit;
 use kernel::trial::{self, Sampled};
 use kernel::visits::{self, Means};
 use rustix::process::{Resource, getrlimit};
@@ -213,8 +214,7 @@ fn locked_memory() -> Finding {
 }
 
 fn processors() -> Finding {
-    let usable = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let online = kernel::cpu::online();
+    let (usable, online) = (kernel::cpu::usable(), kernel::cpu::online());
     let found = format!("{usable} of {online} may be used");
     match usable {
         1 => Finding::new(
@@ -227,25 +227,18 @@ fn processors() -> Finding {
     }
 }
 
-/// A quota stops all threads of a group for tens of milliseconds at a time.
+/// A group that has used up its quota is held up until the next period begins.
 fn quota() -> Option<Finding> {
-    let group = first_line("/proc/self/cgroup")?;
-    let group = group.strip_prefix("0::")?.to_owned();
-    let limit = |path: &str| {
-        let line = first_line(path)?;
-        let (quota, period) = line.split_once(' ')?;
-        Some(quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?)
-    };
-    let cpus =
-        limit(&format!("/sys/fs/cgroup{group}/cpu.max")).or_else(|| limit("/sys/fs/cgroup/cpu.max"))?;
+    let cpus = CpuLimit::of(std::process::id())?.cpus();
+    let online = kernel::cpu::online();
     Some(
         Finding::new(
-            "CPU quota",
+            "CPU limit",
             State::Warning,
-            format!("{cpus:.1} CPUs by the control group"),
-            "a program that wants more is stopped as a whole for tens of milliseconds: intervals get wide",
+            format!("{cpus:.2} CPUs of {online}, by the control group's quota"),
+            "a program that wants more is held up as a whole until the next period: faster code saves its share of the CPU time then, and latencies are not predicted",
         )
-        .advice("profile without a limit (docker run without --cpus), or with fewer threads than it allows"),
+        .advice("where the program runs without a limit in production, profile it without one (docker run without --cpus)"),
     )
 }
 
