@@ -18,6 +18,8 @@ pub struct CpuBudget {
     limit: Option<CpuLimit>,
     /// Whether whatif itself has the same limit.
     is_shared: bool,
+    /// CPUs that it is about.
+    cpus: u64,
     /// How often another limit was found.
     changes: u32,
     looked: Option<Instant>,
@@ -63,6 +65,7 @@ impl CpuBudget {
         if limit != self.limit {
             self.changes += 1;
             self.is_shared = limit.is_some() && CpuLimit::of(std::process::id()) == limit;
+            self.cpus = kernel::cpu::online().max(1).into();
             self.limit = limit;
         }
     }
@@ -76,11 +79,10 @@ impl CpuBudget {
     pub fn add(&self, to: &mut Budget) {
         let Some(now) = self.read() else { return };
         if let Some(before) = to.last.filter(|before| before.changes == now.changes) {
-            let cpus = u64::from(kernel::cpu::online().max(1));
             let more = |now: u64, before: u64| Nanos::new(now.saturating_sub(before));
             to.allowed += more(now.allowed, before.allowed);
             to.throttled += more(now.throttled.periods.0, before.throttled.periods.0);
-            to.held_up += more(now.throttled.cpus.0 / cpus, before.throttled.cpus.0 / cpus);
+            to.held_up += more(now.throttled.cpus.0 / self.cpus, before.throttled.cpus.0 / self.cpus);
         }
         to.last = Some(now);
     }

@@ -5,7 +5,7 @@ use crate::model::Window;
 /// Used up in a smaller share of the periods, a program hardly notices.
 const LITTLE: f64 = 0.01;
 /// Used up in a larger one, it is the limit all the time.
-const MUCH: f64 = 0.9;
+pub(crate) const MUCH: f64 = 0.9;
 
 /// The limit, and what came of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,9 +18,9 @@ pub struct CpuLimit {
 
 impl CpuLimit {
     /// By the windows without a speedup.
-    pub(crate) fn of(windows: &[Window]) -> Option<CpuLimit> {
+    pub(crate) fn of<'a>(windows: impl IntoIterator<Item = &'a Window>) -> Option<CpuLimit> {
         let (mut elapsed, mut limited, mut allowed, mut throttled) = (0, 0, 0, 0);
-        for window in windows.iter().filter(|window| window.speedup.is_zero()) {
+        for window in windows.into_iter().filter(|window| window.speedup.is_zero()) {
             let Some(audit) = window.audit else { continue };
             elapsed += window.elapsed.get();
             if audit.allowed.get() > 0 {

@@ -5,6 +5,7 @@ use super::interval::around;
 use super::queues::Crowding;
 use super::throttling::Throttling;
 use super::{About, EstimateOptions, Experiments, Phase, Reach, Target, arrivals, executing, method, queues};
+use crate::cpu_limit::CpuLimit;
 
 /// How exact a slope is, apart from noise. Standard errors, of gain per speedup.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,11 +44,12 @@ pub(crate) fn in_doubt(
     // Of many hosts, with clients here and there, no slope is moved.
     let Crowding { shift, reach } = queues::crowding(experiments, about, phase, slope);
     let throttling = Throttling::of(experiments, about.target, phase);
+    let is_felt = || CpuLimit::of(experiments.baselines()).is_some_and(CpuLimit::is_felt);
     let is_latency = matches!(about.target, Target::Latency { .. });
     let of_limit = match throttling {
         Some(limit) => limit.reach_of_delays(slope),
         // It may be nothing, or twice as much.
-        None if is_latency && Throttling::is_felt(experiments) => Reach::default().with(-slope).with(slope),
+        None if is_latency && is_felt() => Reach::default().with(-slope).with(slope),
         None => Reach::default(),
     };
     let crowding = reach.seen_from(shift).and(of_limit);

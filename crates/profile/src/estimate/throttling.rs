@@ -8,13 +8,12 @@
 
 use super::queues::Reach;
 use super::{Estimate, Experiments, Phase, REFERENCE, Target, arrivals, of_ratio};
+use crate::cpu_limit::{CpuLimit, MUCH};
 use crate::model::Window;
 use std::collections::BTreeMap;
 
-/// Held up for a smaller share of the time, it makes no difference.
-const LITTLE: f64 = 0.01;
-/// The shares of the time in which it is as good as never held up, and as good as always.
-const HELD_UP: (f64, f64) = (0.5, 0.9);
+/// Used up in a smaller share of the periods, it is as good as never used up.
+const HARDLY: f64 = 0.5;
 /// The part of what is allowed that a group can use: the kernel gives it to CPUs in slices, and what is left of them when the group is held up is lost.
 const SPENT: f64 = 0.9;
 /// How far the share of the CPU time may be off besides, as a share of itself: code that is faster may use other amounts of the rest.
@@ -35,76 +34,40 @@ pub(super) struct Throttling {
     least: f64,
 }
 
-/// Sums over windows, in nanoseconds.
-#[derive(Clone, Debug, Default)]
-struct Sums {
-    /// Of all windows.
-    elapsed: f64,
-    throttled: f64,
-    held_up: f64,
-    /// Of those in which there was a limit.
-    limited: f64,
-    allowed: f64,
-    /// In each of these what samples in the region stand for, and what all do.
-    samples: Vec<(f64, f64)>,
-}
-
-impl Sums {
-    fn of<'a>(windows: impl Iterator<Item = &'a Window>) -> Sums {
-        let mut sums = Sums::default();
-        for window in windows {
-            let Some(audit) = window.audit else { continue };
-            sums.elapsed += window.elapsed.get() as f64;
-            if audit.allowed.get() == 0 {
-                continue;
-            }
-            sums.throttled += audit.throttled.get() as f64;
-            sums.held_up += audit.held_up.get() as f64;
-            sums.limited += window.elapsed.get() as f64;
-            sums.allowed += audit.allowed.get() as f64;
-            sums.samples.push((window.region_weight.get() as f64, window.total_weight.get() as f64));
-        }
-        sums
-    }
-
-    /// The share of the time in whose periods a limit was used up, if it is more than a moment.
-    fn throttled_share(&self) -> Option<f64> {
-        Some(self.throttled / self.elapsed).filter(|share| *share > LITTLE)
-    }
-}
-
 impl Throttling {
     /// By the windows of a region. `None` where no limit was used up, or where that says nothing of `target`.
     pub(super) fn of(experiments: &Experiments<'_>, target: Target, phase: &Phase) -> Option<Throttling> {
         if !matches!(target, Target::Throughput(_)) || arrivals::limit(experiments.baselines(), target) {
             return None;
         }
-        let sums = Sums::of(experiments.baselines());
-        let throttled = sums.throttled_share()?;
-        let used: f64 = sums.samples.iter().map(|(_, all)| all).sum();
+        let limit = CpuLimit::of(experiments.baselines()).filter(|limit| limit.is_felt())?;
+        // In windows with a limit: in each what samples in the region stand for, and what all do.
+        let (mut elapsed, mut held_up, mut samples) = (0.0, 0.0, Vec::new());
+        for window in experiments.baselines() {
+            let Some(audit) = window.audit.filter(|audit| audit.allowed.get() > 0) else { continue };
+            elapsed += window.elapsed.get() as f64;
+            held_up += audit.held_up.get() as f64;
+            samples.push((window.region_weight.get() as f64, window.total_weight.get() as f64));
+        }
+        let used: f64 = samples.iter().map(|(_, all)| all).sum();
         if used <= 0.0 {
             return None;
         }
         // Others in the group have the rest.
-        let part = used / used.max(SPENT * sums.allowed);
-        let share = phase.scale(of_ratio(&sums.samples).scaled(part));
+        let part = used / used.max(SPENT * limit.cpus * elapsed);
+        let share = phase.scale(of_ratio(&samples).scaled(part));
         // A visit without a limit takes as much less time as CPUs are held up: at least so long the limit is used up.
-        let at_least = (sums.held_up / sums.limited / share.value.max(f64::MIN_POSITIVE)).min(1.0);
+        let at_least = (held_up / elapsed / share.value.max(f64::MIN_POSITIVE)).min(1.0);
         let until = until(experiments.treated()).max(at_least);
         Some(Throttling {
-            weight: ((throttled - HELD_UP.0) / (HELD_UP.1 - HELD_UP.0)).clamp(0.0, 1.0),
+            weight: ((limit.used_up - HARDLY) / (MUCH - HARDLY)).clamp(0.0, 1.0),
             share: share.value,
             error: share.half_width().max(ERROR * share.value),
             until,
             // What was inserted is less than what the limit saves where it allows less than a CPU.
-            sure: if sums.allowed >= sums.limited { until } else { at_least },
-            least: (sums.allowed / sums.limited).min(1.0),
+            sure: if limit.cpus >= 1.0 { until } else { at_least },
+            least: limit.cpus.min(1.0),
         })
-    }
-
-    /// Whether a limit was used up, which makes a latency longer by what is not known.
-    pub(super) fn is_felt(experiments: &Experiments<'_>) -> bool {
-        Sums::of(experiments.baselines()).throttled_share().is_some()
     }
 
     /// A gain at speedup `s` by delays, with what the limit makes of it.
@@ -178,12 +141,15 @@ fn exactly(value: f64) -> Estimate {
 
 /// The speedup up to which threads are held up: what divides the windows best into those in which they are, and those in which they are not.
 fn until<'a>(treated: impl Iterator<Item = &'a Window>) -> f64 {
-    let mut by_speedup: BTreeMap<_, Vec<&Window>> = BTreeMap::new();
-    treated.for_each(|window| by_speedup.entry(window.speedup).or_default().push(window));
+    let mut by_speedup: BTreeMap<_, f64> = BTreeMap::new();
+    for window in treated {
+        let Some(audit) = window.audit else { continue };
+        let more_than_half = audit.throttled.get() as f64 - window.elapsed.get() as f64 / 2.0;
+        *by_speedup.entry(window.speedup).or_default() += more_than_half;
+    }
     let (mut sum, mut most, mut until) = (0.0, 0.0, 0.0);
-    for (speedup, windows) in by_speedup {
-        let Sums { elapsed, throttled, .. } = Sums::of(windows.into_iter());
-        sum += throttled - elapsed / 2.0;
+    for (speedup, more_than_half) in by_speedup {
+        sum += more_than_half;
         if sum > most {
             (most, until) = (sum, speedup.fraction());
         }
