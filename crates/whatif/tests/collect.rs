@@ -217,10 +217,9 @@ impl Drop for Killed {
     }
 }
 
-/// Whether a stack of a process that is in the database has all of its callers.
-#[track_caller]
-fn has_a_whole_stack(folder: &Path, process: &str) -> bool {
-    stacks(folder, process).iter().any(|(stack, _)| {
+/// Whether a stack has all of its callers.
+fn has_a_whole_one(stacks: &[(Vec<String>, u64)]) -> bool {
+    stacks.iter().any(|(stack, _)| {
         let begins = stack.iter().any(|name| name == "_start" || name.contains("__libc_start_main"));
         begins && stack.join(";").contains("main;outer;aligned;innermost")
     })
@@ -231,14 +230,20 @@ fn callers_are_found_with_frame_pointers_and_without() {
     let flags = |pointers| ["-O1", pointers, "-fno-optimize-sibling-calls"];
     let Some(without) = program_as("deep.c", "deep-none", &flags("-fomit-frame-pointer")) else { return };
     let Some(with) = program_as("deep.c", "deep-kept", &flags("-fno-omit-frame-pointer")) else { return };
-    let _running = [without, with].map(|program| Killed(beside_others(program).spawn().unwrap()));
+    // Not beside others: it takes a hundred samples or so until whole stacks are there.
+    let _running = [without, with].map(|program| Killed(Command::new(program).spawn().unwrap()));
     // The kernel copies all stacks where it samples one's own processes, otherwise BPF copies those that need it.
     for own in [&[][..], &["--own"]] {
         let Some(collecting) = Collecting::start(&[OFTEN, own].concat()) else { return };
         // The unwind tables are read meanwhile, and what was sampled before that has no whole stacks.
         let folder = collecting.folder.clone();
-        let are_whole = || ["deep-none", "deep-kept"].iter().all(|name| has_a_whole_stack(&folder, name));
-        collecting.wait_for(|status| are_whole() && status["stacks"]["whole"].as_u64() > Some(0));
+        wait_until(|| {
+            let found = ["deep-none", "deep-kept"].map(|process| stacks(&folder, process));
+            let status = collecting.status();
+            let are_whole = found.iter().all(|stacks| has_a_whole_one(stacks));
+            let is_there = are_whole && status["stacks"]["whole"].as_u64() > Some(0);
+            if is_there { Ok(()) } else { Err(serde_json::json!([found, status])) }
+        });
         let folder = collecting.end("-TERM");
         let status = answer(&["status", "--json"], &folder);
         assert!(status["callers"].as_str().unwrap().contains("unwind tables"), "{status:#}");
