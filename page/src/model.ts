@@ -230,6 +230,7 @@ export interface WholeEstimate extends Estimate {
   handover_error?: number;
   slice_error?: number;
   waking_error?: number;
+  in_sections?: number;
   clock_error?: number;
   crowding_shift?: number;
   limit_shift?: number;

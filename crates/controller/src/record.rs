@@ -54,6 +54,7 @@ fn audit(measured: &Measured, seen: &Seen, cpus: u32) -> Audit {
         idle: change(|t| t.idle),
         doubtful: change(|t| t.doubtful),
         handovers,
+        sections: after.sections.saturating_sub(before.sections),
         waking: waking(handovers, &waits, measured.elapsed, cpus),
         sliced: waits.sliced,
         sliced_virtual: waits.sliced_virtual,

@@ -30,9 +30,21 @@ pub fn owes(slot: &Slot) -> bool {
     let required = memory.required.load();
     let local = slot.local.load();
     if required.same_epoch(local) {
-        required.delay().0 >= local.delay().0 + LEAST.0
+        required.delay() + slot.arrears.within(required) >= local.delay() + LEAST
     } else {
         required.delay() >= LEAST
+    }
+}
+
+/// The thread begins code that is selected in part. What it owes now, it owes for what others have done before, so what it does from here on must
+/// not make up for it: that is right only for what they do at the same time. Threads that take turns in short sections of one lock would
+/// otherwise hardly delay one another. So a debt that is too small for a pause counts as paid from here on, and the
+/// thread pauses for several at once.
+#[inline]
+pub fn put_off(slot: &Slot) {
+    let (required, local) = (shared().required.load(), slot.local.load());
+    if required.same_epoch(local) && required.delay() > local.delay() && shared().header.has_rule(4) {
+        exclusively(slot, || slot.local.put_off(&shared().required, LEAST, &slot.arrears));
     }
 }
 

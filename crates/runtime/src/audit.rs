@@ -8,6 +8,7 @@ use crate::memory::shared;
 use crate::ticks;
 use core::sync::atomic::Ordering::Relaxed;
 use wire::Nanos;
+use wire::mixing::ONE;
 use wire::slot::Slot;
 
 /// A thread is about to call something that may wait.
@@ -15,6 +16,15 @@ use wire::slot::Slot;
 pub fn begin(slot: &Slot) {
     slot.wait_ticks.store(ticks::now(), Relaxed);
     slot.wait_required.inherit(shared().required.load());
+}
+
+/// The thread has a lock now that it waited for. Where what it does under the lock is mostly the region, threads would have to wait for it less often if the region were
+/// faster.
+#[inline]
+pub fn took_over(slot: &Slot) {
+    if slot.share.load(Relaxed) > ONE as u32 / 2 {
+        slot.books.sections.fetch_add(1, Relaxed);
+    }
 }
 
 /// The call is over. `woken`: another thread ended it.

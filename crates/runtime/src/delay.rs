@@ -142,7 +142,8 @@ fn pause(slot: &Slot, whose: Debt<'_>, begin: Nanos) -> Option<Nanos> {
     let memory = shared();
     let number = memory.header.epoch.load(core::sync::atomic::Ordering::Acquire);
     let (required, local) = slot.local.meet(&memory.required);
-    let mut debt = required.delay().saturating_sub(local.delay());
+    let own = required.delay().saturating_sub(local.delay());
+    let mut debt = own + slot.arrears.within(required);
     if debt == Nanos::ZERO || !required.is_of(Epoch(number)) {
         return None;
     }
@@ -150,19 +151,14 @@ fn pause(slot: &Slot, whose: Debt<'_>, begin: Nanos) -> Option<Nanos> {
     if let Debt::OfTheWorld(Some((watch, since))) = whose
         && (watch.used)() > since
     {
-        slot.local.pay(required, debt);
-        slot.books.hidden.fetch_add(debt.0, Relaxed);
+        slot.local.pay(required, own);
+        slot.books.hidden.fetch_add(own.0, Relaxed);
         return None;
     }
     // What an earlier pause overslept has been paid already.
-    let carry = slot.carry.load();
-    if carry.same_epoch(required) && carry.delay() > Nanos::ZERO {
-        let carried = carry.delay().min(debt);
-        let left = carry.delay().saturating_sub(carried);
-        slot.carry.inherit(Account::new(Epoch(number), left));
-        slot.local.pay(required, carried);
-        debt = debt.saturating_sub(carried);
-    }
+    let carried = slot.carry.take(required, debt);
+    slot.local.pay_after(&slot.arrears, required, carried);
+    debt = debt.saturating_sub(carried);
     if debt < LEAST || begin >= memory.experiments.of(Epoch(number)).deadline() {
         return None;
     }
@@ -179,9 +175,10 @@ fn pause(slot: &Slot, whose: Debt<'_>, begin: Nanos) -> Option<Nanos> {
     slot.activity.store(was, Relaxed);
     // Waits for CPUs may have been credited meanwhile.
     let (now, local) = slot.local.meet(&memory.required);
-    let paid = paused.min(slice).min(now.delay().saturating_sub(local.delay()));
+    let owed = now.delay().saturating_sub(local.delay()) + slot.arrears.within(now);
+    let paid = paused.min(slice).min(owed);
     slot.books.paid.fetch_add(paid.0, Relaxed);
-    slot.local.pay(required, paid);
+    slot.local.pay_after(&slot.arrears, required, paid);
     let over = paused.saturating_sub(paid);
     if over > Nanos::ZERO && memory.header.epoch.load(Relaxed) == number {
         slot.books.overslept.fetch_add(over.0, Relaxed);

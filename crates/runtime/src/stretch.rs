@@ -44,8 +44,9 @@ impl Call {
     }
 }
 
-/// Credit that is worth telling the others.
-const WORTH: Nanos = Nanos(10_000);
+/// Credit that is worth telling the others. No more than a short section gives: what one thread keeps to itself the next one in the section does not
+/// owe.
+const WORTH: Nanos = Nanos(1_000);
 /// The longest time that a stretch is credited for: longer than the period of samples it cannot be, unless
 /// the thread was off its CPU.
 const LONGEST: Nanos = Nanos(1_500_000);
@@ -107,6 +108,9 @@ fn end(slot: &Slot, next: Call) -> Option<Part> {
         let accrued = Accrued { began: time, ended: Nanos::ZERO };
         account::exclusively(slot, || give(slot, ended.of(time), accrued));
         account::catch_up(slot);
+    }
+    if !is_busy && next.is_some_and(|next| next != Part(0)) {
+        account::put_off(slot);
     }
     next
 }

@@ -122,6 +122,7 @@ fn take_up(slot: &'static Slot) {
     slot.tid.store(sys::gettid(), Release);
     slot.interrupted.store(0, Relaxed);
     slot.carry.inherit(Account::default());
+    slot.arrears.inherit(Account::default());
     slot.slack.store(sys::timer_slack(), Relaxed);
     slot.held.store(0, Relaxed);
     slot.spinning.store(0, Relaxed);

@@ -62,7 +62,7 @@ use crate::journal::JOURNAL;
 pub const APPLICATION_ID: i64 = 0x5768_6174;
 
 /// The layout this version writes. Raise it with every change, and teach `profile::database::Recording` the old one.
-pub const VERSION: i64 = 18;
+pub const VERSION: i64 = 19;
 
 /// How long another program may take that prepares the same file.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -160,7 +160,7 @@ fn upgrade(to: &Transaction<'_>, version: i64) -> rusqlite::Result<()> {
     ))
 }
 
-/// Layouts 5 to 7, 10 and 18 count more in `audits` than 4 did; what was not counted is zero.
+/// Layouts 5 to 7, 10, 18 and 19 count more in `audits` than 4 did; what was not counted is zero.
 fn more_audits(connection: &Connection) -> rusqlite::Result<String> {
     let there = columns(connection, "audits")?;
     let missing = AUDITED.into_iter().filter(|column| !there.iter().any(|name| name == column));
@@ -477,7 +477,7 @@ CREATE TABLE IF NOT EXISTS epoch_labels (
 ";
 
 /// What is counted in the audit of a window: the columns of `audits`, in order. An audit of a window has the same names.
-pub const AUDITED: [&str; 36] = [
+pub const AUDITED: [&str; 37] = [
     "given_ns",
     "deferred_ns",
     "spinning_ns",
@@ -499,6 +499,7 @@ pub const AUDITED: [&str; 36] = [
     "inherited_ns",
     "grown_ns",
     "handovers",
+    "sections",
     "waking_ns",
     "taken_back_ns",
     "serving_ns",

@@ -185,6 +185,37 @@ impl LocalAccount {
         }
     }
 
+    /// The delay, if it belongs to the same epoch as `account`.
+    pub fn within(&self, account: Account) -> Nanos {
+        let own = self.load();
+        if own.same_epoch(account) { own.delay() } else { Nanos::ZERO }
+    }
+
+    /// Takes what there is in the epoch of `debt_of`, and `most` at most. Returns how much it took.
+    pub fn take(&self, debt_of: Account, most: Nanos) -> Nanos {
+        let there = self.within(debt_of);
+        let taken = there.min(most);
+        if taken > Nanos::ZERO {
+            self.inherit(debt_of.with_delay(there.saturating_sub(taken)));
+        }
+        taken
+    }
+
+    /// Rule 2, where the thread owes less than `least`: that counts as paid, and is added to `arrears`, for which it pauses later.
+    pub fn put_off(&self, shared: &SharedAccount, least: Nanos, arrears: &Self) {
+        let (required, local) = self.meet(shared);
+        let debt = required.delay().saturating_sub(local.delay());
+        if debt < least {
+            self.pay(required, debt);
+            arrears.inherit(required.with_delay(arrears.within(required) + debt));
+        }
+    }
+
+    /// Rule 2: the thread has paused for `delay` on behalf of the epoch of `debt_of`, first for what it has put off.
+    pub fn pay_after(&self, arrears: &Self, debt_of: Account, delay: Nanos) {
+        self.pay(debt_of, delay.saturating_sub(arrears.take(debt_of, delay)));
+    }
+
     /// Rule 6, for what comes at a time of its own (a deadline, an arrival): the thread goes on `late` after it, and its clock
     /// shows that time at least. Returns the credit that is taken back for it.
     pub fn released(&self, shared: &SharedAccount, late: Nanos) -> Nanos {
@@ -355,6 +386,50 @@ mod tests {
         assert_eq!(b.debt(&shared), Nanos::ZERO);
         a.credit(&shared, E1, Nanos(250));
         assert_eq!(b.debt(&shared), Nanos(250));
+    }
+
+    #[test]
+    fn a_small_debt_that_is_put_off_is_not_made_up_for_by_credit() {
+        let (shared, a) = pair();
+        let (b, arrears) = (LocalAccount::default(), LocalAccount::default());
+        let least = Nanos(20);
+        // Two threads take turns in a section.
+        for turn in 1..=3 {
+            a.credit(&shared, E1, Nanos(10));
+            b.put_off(&shared, least, &arrears);
+            b.credit(&shared, E1, Nanos(10));
+            assert_eq!(
+                shared.load().delay(),
+                Nanos(20 * turn),
+                "what both did, and not what one of them did"
+            );
+            a.put_off(&shared, least, &LocalAccount::default());
+        }
+        let now = shared.load();
+        assert_eq!((b.debt(&shared), arrears.within(now)), (Nanos::ZERO, Nanos(30)));
+        a.credit(&shared, E1, Nanos(20));
+        b.put_off(&shared, least, &arrears);
+        assert_eq!((b.debt(&shared), arrears.within(now)), (Nanos(20), Nanos(30)), "that is worth a pause");
+        b.pay_after(&arrears, now, Nanos(12));
+        assert_eq!((b.debt(&shared), arrears.within(now)), (Nanos(20), Nanos(18)));
+        b.pay_after(&arrears, now, Nanos(25));
+        assert_eq!((b.debt(&shared), arrears.within(now)), (Nanos(13), Nanos::ZERO));
+    }
+
+    #[test]
+    fn what_is_put_off_or_overslept_belongs_to_its_epoch() {
+        let (shared, a) = pair();
+        let (b, arrears) = (LocalAccount::default(), LocalAccount::default());
+        a.credit(&shared, E1, Nanos(5));
+        b.put_off(&shared, Nanos(20), &arrears);
+        assert_eq!(arrears.take(shared.load(), Nanos(3)), Nanos(3));
+        assert_eq!(arrears.take(shared.load(), Nanos(3)), Nanos(2));
+        arrears.inherit(Account::new(E1, Nanos(7)));
+        shared.begin(E2);
+        assert_eq!(
+            (arrears.within(shared.load()), arrears.take(shared.load(), Nanos(3))),
+            (Nanos::ZERO, Nanos::ZERO)
+        );
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub use layout::{Handshake, Header, SharedMemory};
 pub use units::{Address, Epoch, Nanos, Speedup};
 
 /// Version of the layout. Bumped by hand with every change to it.
-pub const PROTOCOL: u32 = 25;
+pub const PROTOCOL: u32 = 26;
 
 /// First word of the shared memory: `whatif01` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"whatif01");

@@ -120,6 +120,8 @@ pub struct Books {
     pub grown: AtomicU64,
     /// How many waits another thread ended.
     pub handovers: AtomicU64,
+    /// How many of these were for a lock under which the thread then mostly ran the region.
+    pub sections: AtomicU64,
 }
 
 /// Something that a thread has begun.
@@ -302,6 +304,8 @@ pub struct Slot {
     pub local: LocalAccount,
     /// Overslept time of this epoch that has not been taken off a debt yet.
     pub carry: LocalAccount,
+    /// Debts of this epoch that were put off: `local` says that they are paid, and the thread pauses for several at once.
+    pub arrears: LocalAccount,
     /// Greater than zero while the thread changes its own account outside the signal handler, which
     /// then leaves the account alone.
     pub busy: AtomicU32,
@@ -623,6 +627,7 @@ impl Slots {
             totals.pausing += Nanos(read(&books.pausing));
             totals.grown += Nanos(read(&books.grown));
             totals.handovers += read(&books.handovers);
+            totals.sections += read(&books.sections);
             totals.queued += Nanos(read(&books.queued));
             totals.paid += Nanos(read(&books.paid));
             totals.taken_back += Nanos(read(&books.taken_back));
@@ -665,6 +670,8 @@ pub struct Totals {
     pub grown: Nanos,
     /// How many waits another thread ended.
     pub handovers: u64,
+    /// How many of these were for a lock under which the thread then mostly ran the region.
+    pub sections: u64,
     /// Credited for waits for a CPU.
     pub queued: Nanos,
     /// Paused.

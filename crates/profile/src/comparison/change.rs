@@ -134,6 +134,7 @@ mod tests {
             handover_error: 0.0,
             slice_error: 0.0,
             waking_error: 0.0,
+            in_sections: 0.0,
             crowding_shift: 0.0,
             limit_shift: 0.0,
             crowding: Reach::default(),

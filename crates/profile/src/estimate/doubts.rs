@@ -11,11 +11,20 @@ pub(super) struct Doubts {
     pub(super) handovers: f64,
     pub(super) slices: f64,
     pub(super) waking: f64,
+    /// The share of hand-overs, and of waking, that can only be gained.
+    pub(super) in_sections: f64,
     pub(super) latency: f64,
     pub(super) executing: f64,
     /// Those that go one way, as distances: they are no standard errors.
     pub(super) crowding: Reach,
     pub(super) clocks: Reach,
+}
+
+/// Whether a gain may be less than it seems or more.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Lost,
+    Gained,
 }
 
 impl Doubts {
@@ -30,7 +39,8 @@ impl Doubts {
         Doubts {
             handovers: handover::error(baselines()) * phase.factor,
             slices: slices::error(treated()) * phase.factor,
-            waking: wakeups::error(baselines()) * phase.factor,
+            waking: wakeups::error(baselines(), treated()) * phase.factor,
+            in_sections: handover::in_sections(baselines()),
             latency: latency::error(baselines(), treated(), target, slope),
             executing: executing::error(executing::share(baselines(), target), slope),
             crowding,
@@ -44,16 +54,16 @@ impl Doubts {
         Doubts { handovers: handovers * part, slices: slices * part, waking: waking * part, ..self }
     }
 
-    /// What those that go either way add at speedup `s`, 0 to 1. Those of a slope are what they are at 1.
-    fn either_way(self, s: f64) -> f64 {
+    /// What they add at speedup `s`, 0 to 1, in the direction of `way`: `clocks` of those that go one way, and what goes either way. Those of a slope are what they are at 1.
+    fn with(self, s: f64, way: Way, clocks: f64) -> f64 {
         // A hand-over to a CPU that slept costs one or the other.
-        let in_proportion = self.slices.hypot(self.latency).hypot(self.executing) * s;
-        handover::at(self.handovers, s).max(self.waking * s).hypot(in_proportion)
-    }
-
-    /// With `clocks` of those that go one way.
-    fn with(self, s: f64, clocks: f64) -> f64 {
-        self.either_way(s).hypot(clocks / NORMAL * s)
+        let handovers = handover::at(self.handovers, s).max(self.waking * s);
+        let handovers = match way {
+            Way::Gained => handovers,
+            Way::Lost => handovers * (1.0 - self.in_sections),
+        };
+        let in_proportion = self.slices.hypot(self.latency).hypot(self.executing).hypot(clocks / NORMAL) * s;
+        handovers.hypot(in_proportion)
     }
 
     /// All that they add at speedup `s`, whichever way is longer, as if it were one standard error.
@@ -63,12 +73,13 @@ impl Doubts {
 
     /// The same without what other programs do.
     pub(super) fn without_crowding(self, s: f64) -> f64 {
-        self.with(s, self.clocks.longest())
+        self.with(s, Way::Gained, self.clocks.longest())
     }
 
     /// What makes a slope less than it seems, without what other programs do.
     pub(super) fn towards_zero(self, slope: f64) -> f64 {
-        self.with(1.0, self.clocks.towards_zero(slope))
+        let way = if slope > 0.0 { Way::Lost } else { Way::Gained };
+        self.with(1.0, way, self.clocks.towards_zero(slope))
     }
 
     /// A gain at speedup `s` whose interval holds all that they may add. What other programs do may be all of it, whatever noise does besides.
@@ -91,6 +102,6 @@ impl Doubts {
 
     fn both(self, s: f64, error: f64) -> (f64, f64) {
         let Reach { below, above } = self.clocks;
-        (self.with(s, below).hypot(error), self.with(s, above).hypot(error))
+        (self.with(s, Way::Lost, below).hypot(error), self.with(s, Way::Gained, above).hypot(error))
     }
 }

@@ -29,6 +29,16 @@ pub(super) fn error<'a>(baselines: impl Iterator<Item = &'a Window>) -> f64 {
     if time > 0.0 { (handovers / time / super::interval::NORMAL).min(MOST) } else { 0.0 }
 }
 
+/// The share of the hand-overs, 0 to 1, that can only be gained: those of locks under which the threads mostly run the region. Where such a section is shorter, fewer
+/// threads find the lock taken (in `sections`, A under the lock gains 50 % at *s* = 25 %, and B outside of it loses 17: the faster B is, the more often they meet at
+/// the lock). A lock that is not waited for is not in it, nor what threads wait for that is no lock.
+pub(super) fn in_sections<'a>(baselines: impl Iterator<Item = &'a Window>) -> f64 {
+    let audits = baselines.filter_map(|window| window.audit);
+    let (sections, handovers) =
+        audits.fold((0, 0), |(sections, all), audit| (sections + audit.sections, all + audit.handovers));
+    (sections as f64 / handovers.max(1) as f64).min(1.0)
+}
+
 /// The part of it that counts at speedup `s`, 0 to 1.
 pub(super) fn at(error: f64, s: f64) -> f64 {
     error * (s / FULL).min(1.0)
@@ -40,6 +50,17 @@ mod tests {
     use crate::estimate::simulation::window;
     use crate::model::Audit;
     use crate::units::{Nanos, Speedup};
+
+    #[test]
+    fn locks_that_are_held_for_the_region_are_handed_over_less_often() {
+        let with = |handovers, sections| {
+            let audit = Audit { handovers, sections, ..Audit::default() };
+            Window { audit: Some(audit), ..window(0, 0, Speedup::ZERO) }
+        };
+        assert_eq!(in_sections([].iter()), 0.0);
+        assert_eq!(in_sections([with(0, 0), Window { audit: None, ..with(0, 0) }].iter()), 0.0);
+        assert_eq!(in_sections([with(30, 30), with(10, 0)].iter()), 0.75);
+    }
 
     #[test]
     fn the_interval_reaches_as_far_as_if_all_were_gone() {

@@ -157,6 +157,8 @@ pub struct PointEstimate {
     pub slice_error: f64,
     /// The part which stands for CPUs that slept when a thread was woken: in proportion to the speedup.
     pub waking_error: f64,
+    /// The share of both that can only be gained: hand-overs of locks under which the region runs.
+    pub in_sections: f64,
     /// So much of the slope is no delay's doing: the program's clients used the same CPUs, and what they use belongs to each request.
     pub crowding_shift: f64,
     /// So much of the slope comes from no delay: a limit on CPU time was used up, and a gain is the region's share of what is allowed then.
@@ -258,6 +260,7 @@ impl PointEstimate {
             handovers: self.handover_error,
             slices: self.slice_error,
             waking: self.waking_error,
+            in_sections: self.in_sections,
             latency: self.latency_error,
             executing: self.executing_error(),
             crowding: self.crowding,
@@ -308,6 +311,7 @@ pub(crate) fn estimate(
             handover_error: 0.0,
             slice_error: 0.0,
             waking_error: 0.0,
+            in_sections: 0.0,
             crowding_shift: 0.0,
             limit_shift: 0.0,
             crowding: Reach::default(),
@@ -403,6 +407,7 @@ pub(crate) fn estimate(
         handover_error: doubts.handovers,
         slice_error: doubts.slices,
         waking_error: doubts.waking,
+        in_sections: doubts.in_sections,
         crowding_shift: crowding.shift,
         limit_shift: of_noise.value - slope_by_delays.value,
         crowding: doubts.crowding,

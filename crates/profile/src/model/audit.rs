@@ -112,6 +112,8 @@ Audit {
     grown: Nanos,
     /// How often another thread ended a wait: locks and items that were handed over to a thread that waited.
     handovers: u64,
+    /// How many of these handed over a lock under which the thread then mostly ran the region.
+    sections: u64,
     /// How long CPUs that slept may have taken until those threads ran: as long as waking a thread takes on the machine that has waited for as long as these
     /// did in the mean, for each, but no longer than threads waited, or CPUs were idle.
     waking: Nanos,

@@ -271,6 +271,7 @@ struct OfAuditSums {
     queued_ns: u64,
     unexplained_ns: u64,
     handovers: u64,
+    sections: u64,
     answered_ns: u64,
     doubts: Vec<String>,
 }
@@ -303,6 +304,7 @@ impl OfAuditSums {
             queued_ns: sums.queued.get(),
             unexplained_ns: sums.unexplained.get(),
             handovers: sums.handovers,
+            sections: sums.sections,
             answered_ns: sums.answered.get(),
             doubts: audit.doubts.iter().map(ToString::to_string).collect(),
         }

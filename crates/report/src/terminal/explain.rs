@@ -336,6 +336,13 @@ fn verdict(estimate: &PointEstimate, factor: f64) -> Vec<String> {
              work that is waited for may be gained, or lost, besides",
             fraction(estimate.handover_error)
         ));
+        if estimate.in_sections > 0.005 {
+            lines.push(format!(
+                "locks: {:.0} % of these hand-overs were of locks under which threads mostly run this code, so they, and waking CPUs for \
+                 them, may only be gained: faster code lets fewer threads find such a lock taken",
+                100.0 * estimate.in_sections
+            ));
+        }
     }
     if estimate.slice_error > 0.005 {
         lines.push(format!(
@@ -483,8 +490,10 @@ fn of_audit(out: &mut String, audit: &Audited, style: Style) {
             millis(audit.tolerance),
         ),
         format!(
-            "waits for other threads: {}; in ms of delay, credited {}, accrued meanwhile {}",
+            "waits for other threads: {}, {} of them for locks under which the region mostly runs; in ms of delay, credited {}, accrued \
+             meanwhile {}",
             sums.handovers,
+            sums.sections,
             ms(sums.inherited),
             ms(sums.grown)
         ),

@@ -6,7 +6,7 @@
 use crate::delay::{self, Watch};
 use crate::interpose::{exec, seccomp};
 use crate::real::real;
-use crate::{actions, beliefs, channel, epoll, late, passing, signals, stretch, sys, tls, wait};
+use crate::{actions, audit, beliefs, channel, epoll, late, passing, signals, stretch, sys, tls, wait};
 use core::ffi::{c_int, c_long};
 
 const SYS_IO_URING_ENTER: c_long = 426;
@@ -21,6 +21,10 @@ const SYS_FUTEX_WAITV: c_long = 449;
 const SYS_FUTEX_WAKE: c_long = 454;
 const SYS_FUTEX_WAIT: c_long = 455;
 const SYS_FUTEX_REQUEUE: c_long = 456;
+
+/// What is waited on where a lock is taken and others wait for it: by Rust's `std::sync::Mutex`, and by many locks after the same pattern (U. Drepper, *Futexes
+/// are tricky*, section 5).
+const CONTENDED: c_long = 2;
 
 /// System calls that wait for a device or a clock, or are taken for such: poll, pread64, pwrite64, select, pause, nanosleep, sendfile,
 /// connect, accept, wait4, flock, fsync, fdatasync, clock_nanosleep, waitid, pselect6, ppoll, splice, accept4, preadv, pwritev,
@@ -154,6 +158,9 @@ pub unsafe extern "C" fn syscall(
                 // and there was no wait; on a timeout or a signal no thread passed anything on (rule 5).
                 if d == 0 {
                     wait::after_wait(slot, waiting, result >= 0);
+                    if result >= 0 && c == CONTENDED {
+                        audit::took_over(slot);
+                    }
                 } else {
                     wait::after_timed_wait(slot, waiting, result >= 0);
                 }

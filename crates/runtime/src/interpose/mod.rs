@@ -170,7 +170,12 @@ macro_rules! interpose {
             if result != $busy {
                 return result;
             }
-            $crate::wait::around_wait(slot, || original($($arg),*), $woken)
+            let woken: fn(&$result) -> bool = $woken;
+            let result = $crate::wait::around_wait(slot, || original($($arg),*), woken);
+            if woken(&result) {
+                $crate::audit::took_over(slot);
+            }
+            result
         });
     };
     // The same for calls that any signal handler ends.
